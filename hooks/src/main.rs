@@ -1,0 +1,2 @@
+//! What must happen inside the mount namespace of a container.
+fn main() {}

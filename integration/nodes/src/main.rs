@@ -1,0 +1,2 @@
+//! Test nodes in namespaces.
+fn main() {}

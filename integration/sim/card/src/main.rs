@@ -1,0 +1,2 @@
+//! The simulated cards of one node.
+fn main() {}

@@ -1,0 +1,1 @@
+//! A simulated libcuda.so.1.

@@ -1,0 +1,1 @@
+//! What the parts of the simulated NVIDIA driver say to each other.

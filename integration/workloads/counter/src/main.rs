@@ -1,0 +1,2 @@
+//! A workload that counts in GPU memory.
+fn main() {}

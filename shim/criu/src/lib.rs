@@ -1,0 +1,1 @@
+//! CRIU, met through criu swrk.

@@ -1,0 +1,1 @@
+//! One container on libcontainer, checkpointed and restored by CRIU.

@@ -1,0 +1,2 @@
+//! The only process that loads libcuda.so.1.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The checkpoint image, read from and written to containerd.

@@ -1,0 +1,2 @@
+//! The containerd shim.
+fn main() {}
