@@ -1,0 +1,209 @@
+//! The image `localhost/baton/counter:1`, which every node has: the counting workload, the libraries that it
+//! needs and a static busybox, as an OCI archive.
+//!
+//! ```text
+//! oci-layout, index.json (names the image), blobs/sha256/{manifest, config, layer}
+//! ```
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use baton_fault::{Attempt, Code, Fault, Result};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+
+use crate::house;
+
+/// Its name.
+pub const NAME: &str = "localhost/baton/counter:1";
+/// What goes in from the building machine, at the same path.
+const LIBRARIES: &[&str] = &[
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libm.so.6",
+    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+];
+/// Names under which busybox is found.
+const APPLETS: &[&str] = &[
+    "sh", "cat", "ls", "sleep", "true", "false", "mknod", "touch", "echo", "dd", "env", "ps", "kill", "head", "id",
+    "mount", "hostname", "rm", "mkdir", "grep", "stat", "date",
+];
+/// Raised when the archive's layout changes.
+const RECIPE: &str = "1";
+
+/// The archive, made if there is none of the present programs; none when the counter is not built.
+pub fn archive(bin: &Path) -> Result<Option<PathBuf>> {
+    let counter = bin.join("baton-counter");
+    if !counter.exists() {
+        eprintln!("node: no {}, so no image {NAME}; run make build", counter.display());
+        return Ok(None);
+    }
+    let parts = parts(&counter)?;
+    let mut hash = Sha256::new();
+    hash.update(RECIPE);
+    for part in &parts {
+        hash.update(part.path.as_bytes());
+        hash.update((part.bytes.len() as u64).to_le_bytes());
+        hash.update(&part.bytes);
+    }
+    let path = house::cache().join(format!("counter-{}.tar", &hex(&hash.finalize())[..16]));
+    if !path.exists() {
+        let written = path.with_extension(format!("part-{}", std::process::id()));
+        write(&written, &parts).attempt(|| format!("write {}", written.display()))?;
+        fs::rename(&written, &path).attempt(|| format!("write {}", path.display()))?;
+    }
+    Ok(Some(path))
+}
+
+/// The SHA-256 of something, in hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A program or library of the image.
+struct Part {
+    path: String,
+    bytes: Vec<u8>,
+}
+
+fn parts(counter: &Path) -> Result<Vec<Part>> {
+    let part = |from: &Path, path: &str| {
+        let bytes = fs::read(from)
+            .attempt(|| format!("read {} for the image {NAME}", from.display()))
+            .map_err(|fault| fault.advise("run integration/setup"))?;
+        Ok(Part { path: path.trim_start_matches('/').to_owned(), bytes })
+    };
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
+        .iter()
+        .map(Path::new)
+        .find(|path| path.exists())
+        .ok_or_else(|| Fault::new(Code::File, "find busybox", "there is none").advise("run integration/setup"))?;
+    let mut parts = vec![part(counter, "/counter")?, part(busybox, "/bin/busybox")?];
+    for library in LIBRARIES {
+        parts.push(part(Path::new(library), library)?);
+    }
+    Ok(parts)
+}
+
+fn write(path: &Path, parts: &[Part]) -> std::io::Result<()> {
+    let layer = layer(parts)?;
+    let config = json!({
+        "architecture": "amd64",
+        "os": "linux",
+        "config": { "Entrypoint": ["/counter"], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(&layer))] },
+        "history": [{ "created_by": "baton-node" }],
+    })
+    .to_string();
+    let blob = |kind: &str, bytes: &[u8]| {
+        json!({
+            "mediaType": format!("application/vnd.oci.image.{kind}"),
+            "digest": format!("sha256:{}", digest(bytes)),
+            "size": bytes.len(),
+        })
+    };
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob("config.v1+json", config.as_bytes()),
+        "layers": [blob("layer.v1.tar", &layer)],
+    })
+    .to_string();
+    let mut entry = blob("manifest.v1+json", manifest.as_bytes());
+    entry["annotations"] = json!({ "io.containerd.image.name": NAME, "org.opencontainers.image.ref.name": "1" });
+    entry["platform"] = json!({ "architecture": "amd64", "os": "linux" });
+    let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();
+    let mut archive = Builder::new(File::create(path)?);
+    file(&mut archive, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    file(&mut archive, "index.json", 0o644, index.as_bytes())?;
+    for bytes in [manifest.as_bytes(), config.as_bytes(), &layer] {
+        file(&mut archive, &format!("blobs/sha256/{}", digest(bytes)), 0o644, bytes)?;
+    }
+    archive.into_inner()?.sync_all()
+}
+
+/// The one layer.
+fn layer(parts: &[Part]) -> std::io::Result<Vec<u8>> {
+    let mut layer = Builder::new(Vec::new());
+    for (dir, mode) in [
+        ("bin", 0o755),
+        ("dev", 0o755),
+        ("etc", 0o755),
+        ("lib", 0o755),
+        ("lib/x86_64-linux-gnu", 0o755),
+        ("lib64", 0o755),
+        ("proc", 0o755),
+        ("run", 0o755),
+        ("sys", 0o755),
+        ("tmp", 0o1777),
+        ("usr", 0o755),
+        ("usr/bin", 0o755),
+        ("usr/lib", 0o755),
+        ("usr/lib/x86_64-linux-gnu", 0o755),
+        ("var", 0o755),
+    ] {
+        entry(&mut layer, EntryType::Directory, &format!("{dir}/"), mode, "")?;
+    }
+    for part in parts {
+        file(&mut layer, &part.path, 0o755, &part.bytes)?;
+    }
+    file(&mut layer, "etc/passwd", 0o644, b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")?;
+    file(&mut layer, "etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    for applet in APPLETS {
+        entry(&mut layer, EntryType::Symlink, &format!("bin/{applet}"), 0o777, "busybox")?;
+    }
+    layer.into_inner()
+}
+
+fn file<W: Write>(archive: &mut Builder<W>, path: &str, mode: u32, bytes: &[u8]) -> std::io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_mode(mode);
+    header.set_size(bytes.len() as u64);
+    archive.append_data(&mut header, path, bytes)
+}
+
+fn entry<W: Write>(
+    archive: &mut Builder<W>,
+    kind: EntryType,
+    path: &str,
+    mode: u32,
+    target: &str,
+) -> std::io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(0);
+    if target.is_empty() {
+        return archive.append_data(&mut header, path, std::io::empty());
+    }
+    archive.append_link(&mut header, path, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_those_that_everybody_computes() {
+        assert_eq!(digest(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn the_layer_is_the_same_every_time_and_holds_the_counter() {
+        let parts = || [Part { path: "counter".to_owned(), bytes: vec![7; 10] }];
+        let one = layer(&parts()).expect("a layer");
+        assert_eq!(one, layer(&parts()).expect("a layer"));
+        let mut archive = tar::Archive::new(one.as_slice());
+        let found = archive.entries().expect("entries").flatten().any(|entry| {
+            entry.path().is_ok_and(|path| path == Path::new("counter"))
+                && entry.header().mode().is_ok_and(|mode| mode == 0o755)
+        });
+        assert!(found);
+    }
+}
