@@ -136,6 +136,7 @@ fn kernel_trees(cell: &Cell, root: &Path) -> Result<()> {
 /// /dev with what a container engine needs.
 fn devices(dev: &Path) -> Result<()> {
     attach(Some("tmpfs".as_ref()), dev, Some("tmpfs"), MsFlags::MS_NOSUID, "mode=755")?;
+    fs::create_dir_all(dev.join("net")).attempt(|| format!("make {}/net", dev.display()))?;
     for (name, major, minor) in [
         ("null", 1, 3),
         ("zero", 1, 5),
@@ -144,6 +145,7 @@ fn devices(dev: &Path) -> Result<()> {
         ("urandom", 1, 9),
         ("tty", 5, 0),
         ("fuse", 10, 229),
+        ("net/tun", 10, 200),
     ] {
         let path = dev.join(name);
         let all = Mode::from_bits_truncate(0o666);

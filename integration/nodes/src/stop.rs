@@ -26,6 +26,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub fn stop(name: &str) -> Result<()> {
     house::check_name(name)?;
     if !Cell::run_dir(name).exists() && !Cell::disk_dir(name).exists() {
+        if Cell::run_dir(HUB).exists() {
+            // A start that was given up early may have left the hub alone.
+            leave(Lock::take()?)?;
+        }
         return Err(Fault::new(Code::NotFound, format!("stop node {name}"), "there is none of that name")
             .advise("see integration/node list"));
     }
