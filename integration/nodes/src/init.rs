@@ -2,12 +2,12 @@
 //! kernel ends everything in the cell.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use baton_fault::{Attempt, Code, Fault, Result};
@@ -24,6 +24,8 @@ use crate::rootfs::{self, BIN, DRIVER};
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// containerd's socket in a node.
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// Longest first line of what stands for the cards, in bytes.
+const WORD_MAX: u64 = 4096;
 /// Longest wait for one part of a cell.
 const PART_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -105,7 +107,7 @@ fn begin_node(cell: &Cell, lifeline: &File, image: Option<File>) -> Result<Child
         import(image)?;
     }
     if let Some(cards) = cards {
-        cards.wait()?;
+        wait_for_cards(cards)?;
     }
     Ok(daemon)
 }
@@ -194,13 +196,9 @@ fn import(image: File) -> Result<()> {
     succeeded("import the image of the counter", child)
 }
 
-/// Simulated cards on their way.
-struct Cards {
-    server: Child,
-}
-
-/// Installs the simulated driver under the driver root and starts what stands for the cards.
-fn start_cards(cell: &Cell, cards: &str) -> Result<Cards> {
+/// Installs the simulated driver under the driver root and starts what stands for the cards; its standard output
+/// tells when it listens.
+fn start_cards(cell: &Cell, cards: &str) -> Result<ChildStdout> {
     let program = Path::new(BIN).join("baton-sim-card");
     let install = Command::new(&program)
         .args(["install", "--root", DRIVER, "--libs", BIN, "--cards", cards, "--seed", &cell.name])
@@ -209,22 +207,26 @@ fn start_cards(cell: &Cell, cards: &str) -> Result<Cards> {
         .spawn()
         .attempt(|| format!("start {}", program.display()))?;
     succeeded("install the simulated cards", install)?;
-    let server = Command::new(&program)
+    let mut server = Command::new(&program)
         .args(["serve", "--root", DRIVER])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .attempt(|| format!("start {}", program.display()))?;
-    Ok(Cards { server })
+    let word = server.stdout.take();
+    word.ok_or_else(|| Fault::new(Code::System, "serve the simulated cards", "it has no standard output"))
 }
 
-impl Cards {
-    fn wait(mut self) -> Result<()> {
-        match self.server.try_wait() {
-            Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(Fault::new(Code::DriverMissing, "serve the simulated cards", status)),
-            Err(err) => Err(Fault::io("serve the simulated cards", &err)),
-        }
+/// Waits until the cards say that they listen.
+fn wait_for_cards(word: ChildStdout) -> Result<()> {
+    let mut line = String::new();
+    let read = BufReader::new(word.take(WORD_MAX)).read_line(&mut line);
+    read.attempt(|| "wait for the simulated cards")?;
+    if line.starts_with("ready") {
+        return Ok(());
     }
+    Err(Fault::new(Code::DriverMissing, "serve the simulated cards", format!("it said {line:?}"))
+        .advise("see the log of the start"))
 }
 
 /// Reaps whatever ends in the cell; a daemon that ended is started again, as a service manager would.

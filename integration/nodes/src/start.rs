@@ -1,6 +1,6 @@
 //! Starting a node.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton_fault::{Attempt, Code, Fault, Result};
 
@@ -67,7 +67,7 @@ pub fn start(options: &NodeOptions) -> Result<()> {
         number: hub::join(&held)?,
         root,
         cards: options.cards.clone().filter(|cards| cards != "none"),
-        containerd: options.containerd.as_ref().map(|dir| absolute(dir)).transpose()?,
+        containerd: options.containerd.as_deref().map(absolute).transpose()?,
         disk: options.disk,
         cgroup2: options.cgroup2,
         image,
@@ -84,7 +84,7 @@ pub fn start(options: &NodeOptions) -> Result<()> {
     })
 }
 
-fn absolute(dir: &PathBuf) -> Result<PathBuf> {
+fn absolute(dir: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(dir).attempt(|| format!("find {}", dir.display()))
 }
 
