@@ -1,0 +1,244 @@
+//! The cgroup of a container, on version 1, version 2 or both.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_fault::{Attempt, Code, Fault, Result};
+use libcgroups::common::{
+    AnyCgroupManager, CGROUP_PROCS, CgroupConfig, CgroupManager, CgroupSetup, ControllerOpt, DEFAULT_CGROUP_ROOT,
+    FreezerState,
+};
+use libcontainer::container::Container;
+use nix::unistd::Pid;
+use oci_spec::runtime::{LinuxResources, Spec};
+
+use crate::container::{chain, engine};
+use crate::kill;
+use crate::process::wait_until;
+
+/// Longest wait for killed processes to leave a cgroup.
+const EMPTY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Deepest nesting of cgroups below a container's that is looked into.
+const DEPTH_MAX: usize = 32;
+
+/// The cgroup of one container.
+pub(crate) struct Cgroup {
+    manager: AnyCgroupManager,
+    folders: Vec<PathBuf>,
+    freezer: Option<PathBuf>,
+    unified: bool,
+}
+
+impl Cgroup {
+    /// The cgroup of an existing container.
+    pub(crate) fn of(container: &Container) -> Result<Cgroup> {
+        let what = || format!("find the cgroup of {}", container.id());
+        let path = container.spec().map_err(|err| engine(what(), &err))?.cgroup_path;
+        Cgroup::open(&path, container.id(), container.systemd())
+    }
+
+    /// The cgroup that a spec asks for.
+    pub(crate) fn asked_for(spec: &Spec, id: &str, systemd: bool) -> Result<Cgroup> {
+        let path = spec.linux().as_ref().and_then(|linux| linux.cgroups_path().clone());
+        Cgroup::open(&libcontainer::utils::get_cgroup_path(&path, id), id, systemd)
+    }
+
+    fn open(path: &Path, id: &str, systemd: bool) -> Result<Cgroup> {
+        let failed = |why: String| {
+            Fault::new(Code::System, format_args!("open cgroup {}", path.display()), why)
+                .advise("mount the cgroup filesystems at /sys/fs/cgroup")
+        };
+        let config =
+            CgroupConfig { cgroup_path: path.to_owned(), systemd_cgroup: systemd, container_name: id.to_owned() };
+        let manager = libcgroups::common::create_cgroup_manager(config).map_err(|err| failed(chain(&err)))?;
+        let setup = libcgroups::common::get_cgroup_setup().map_err(|err| failed(chain(&err)))?;
+        let below = path.strip_prefix("/").unwrap_or(path);
+        if matches!(setup, CgroupSetup::Unified) {
+            let folder = Path::new(DEFAULT_CGROUP_ROOT).join(below);
+            return Ok(Cgroup { manager, freezer: Some(folder.clone()), folders: vec![folder], unified: true });
+        }
+        let mounted = libcgroups::v1::util::list_supported_mount_points().map_err(|err| failed(chain(&err)))?;
+        let freezer = mounted.get(&libcgroups::v1::ControllerType::Freezer).map(|mount| mount.join(below));
+        let folders: BTreeSet<PathBuf> = mounted.values().map(|mount| mount.join(below)).collect();
+        Ok(Cgroup { manager, freezer, folders: folders.into_iter().collect(), unified: false })
+    }
+
+    /// The folder that freezes the container.
+    pub(crate) fn freezer(&self) -> Option<&Path> {
+        self.freezer.as_deref()
+    }
+
+    /// The container's folder of a controller of version 1, named as its folder in /sys/fs/cgroup.
+    pub(crate) fn controller(&self, name: &str) -> Option<PathBuf> {
+        let mount = Path::new(DEFAULT_CGROUP_ROOT).join(name);
+        let is_one = !self.unified && !name.is_empty() && !name.contains('/');
+        self.folders.iter().find(|folder| is_one && folder.starts_with(&mount)).cloned()
+    }
+
+    /// Whether cgroup version 2 rules here.
+    pub(crate) fn is_unified(&self) -> bool {
+        self.unified
+    }
+
+    /// Makes the cgroup with what the spec allows, devices included, and moves `pid` into it.
+    ///
+    /// # Errors
+    /// `EXISTS` when somebody runs in it already.
+    pub(crate) fn enter(&self, pid: i32, resources: Option<&LinuxResources>) -> Result<()> {
+        if !self.processes()?.is_empty() {
+            return Err(Fault::new(Code::Exists, format_args!("use cgroup {}", self.name()), "processes run in it")
+                .advise("give the container another cgroups path or delete the other one"));
+        }
+        let failed = |err: &dyn std::error::Error| {
+            Fault::new(Code::System, format_args!("set up cgroup {}", self.name()), chain(err))
+        };
+        self.manager.add_task(Pid::from_raw(pid)).map_err(|err| failed(&err))?;
+        let none = LinuxResources::default();
+        let options = ControllerOpt {
+            resources: resources.unwrap_or(&none),
+            disable_oom_killer: false,
+            oom_score_adj: None,
+            freezer_state: None,
+        };
+        self.manager.apply(&options).map_err(|err| failed(&err))
+    }
+
+    /// Freezes all processes.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        self.set(FreezerState::Frozen, "freeze")
+    }
+
+    /// Lets them go on.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        self.set(FreezerState::Thawed, "thaw")
+    }
+
+    fn set(&self, state: FreezerState, verb: &str) -> Result<()> {
+        self.manager
+            .freeze(state)
+            .map_err(|err| Fault::new(Code::System, format_args!("{verb} cgroup {}", self.name()), chain(&err)))
+    }
+
+    /// All processes in the cgroup and below it.
+    pub(crate) fn processes(&self) -> Result<BTreeSet<i32>> {
+        let mut found = BTreeSet::new();
+        for folder in &self.folders {
+            collect(folder, DEPTH_MAX, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Sends a signal to all processes, none of which can fork away meanwhile.
+    pub(crate) fn signal_all(&self, signal: i32) -> Result<()> {
+        let frozen = self.freeze().is_ok();
+        let sent = self.processes().map(|pids| {
+            for pid in pids {
+                // One that has just ended is what was wanted.
+                let _ = kill::send(pid, signal);
+            }
+        });
+        if frozen {
+            self.thaw()?;
+        }
+        sent
+    }
+
+    /// Kills all processes and waits until they are gone.
+    pub(crate) fn kill_all(&self) -> Result<()> {
+        let gone = wait_until(EMPTY_TIMEOUT, || match self.processes() {
+            Ok(pids) if pids.is_empty() => true,
+            _ => self.signal_all(libc::SIGKILL).is_err() && !self.exists(),
+        });
+        if gone {
+            return Ok(());
+        }
+        Err(Fault::new(Code::Deadline, format_args!("kill all in cgroup {}", self.name()), "some are still there"))
+    }
+
+    /// Removes the cgroup and those below it; one that does not exist is removed.
+    pub(crate) fn remove(&self) -> Result<()> {
+        for folder in &self.folders {
+            let mut last = Ok(());
+            wait_until(EMPTY_TIMEOUT, || {
+                last = remove_tree(folder, DEPTH_MAX);
+                last.is_ok()
+            });
+            last.attempt(|| format!("remove cgroup {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    fn exists(&self) -> bool {
+        self.folders.iter().any(|folder| folder.exists())
+    }
+
+    fn name(&self) -> String {
+        self.freezer.as_ref().or(self.folders.first()).map_or_else(String::new, |path| path.display().to_string())
+    }
+}
+
+fn collect(folder: &Path, depth: usize, found: &mut BTreeSet<i32>) -> Result<()> {
+    let text = match fs::read_to_string(folder.join(CGROUP_PROCS)) {
+        // Gone meanwhile, or never there.
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound || err.raw_os_error() == Some(libc::ENODEV) => {
+            return Ok(());
+        }
+        // A threaded cgroup of version 2 lists no processes; its parent does.
+        Err(err) if err.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(()),
+        text => text.attempt(|| format!("list processes of cgroup {}", folder.display()))?,
+    };
+    found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
+    if depth == 0 {
+        return Ok(());
+    }
+    for child in children(folder) {
+        collect(&child, depth - 1, found)?;
+    }
+    Ok(())
+}
+
+fn remove_tree(folder: &Path, depth: usize) -> std::io::Result<()> {
+    if depth > 0 {
+        for child in children(folder) {
+            remove_tree(&child, depth - 1)?;
+        }
+    }
+    match fs::remove_dir(folder) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_found_in_nested_groups() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        fs::write(dir.path().join(CGROUP_PROCS), "12\n0\n7\n").expect("write");
+        let nested = dir.path().join("a/b");
+        fs::create_dir_all(&nested).expect("make");
+        fs::write(dir.path().join("a").join(CGROUP_PROCS), "").expect("write");
+        fs::write(nested.join(CGROUP_PROCS), "99\n").expect("write");
+        let mut found = BTreeSet::new();
+        collect(dir.path(), DEPTH_MAX, &mut found).expect("collect");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [7, 12, 99]);
+    }
+
+    #[test]
+    fn a_missing_group_is_empty_and_removed() {
+        let mut found = BTreeSet::new();
+        collect(Path::new("/nonexistent/group"), DEPTH_MAX, &mut found).expect("collect");
+        assert!(found.is_empty());
+        remove_tree(Path::new("/nonexistent/group"), DEPTH_MAX).expect("remove");
+    }
+}

@@ -1,0 +1,27 @@
+//! `pause`: a container stands still.
+
+use baton_fault::{Code, Fault, Result};
+use libcontainer::container::ContainerStatus;
+
+use crate::Engine;
+use crate::container::engine;
+use crate::state::word;
+
+impl Engine {
+    /// Freezes a running container.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `STATE` when it does not run, `ENGINE`.
+    pub fn pause(&self, id: &str) -> Result<()> {
+        let mut container = self.load(id)?;
+        let what = format!("pause container {id}");
+        if container.status() != ContainerStatus::Running {
+            return Err(Fault::new(
+                Code::State,
+                what,
+                format_args!("it is {}, not running", word(container.status())),
+            ));
+        }
+        container.pause().map_err(|err| engine(what, &err))
+    }
+}

@@ -1,0 +1,117 @@
+//! The last steps of a process of a container, taken inside it: find the program, filter system calls, execute.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError};
+use oci_spec::runtime::{LinuxSeccomp, Spec};
+
+/// Where a program without a path is looked for when the process has no PATH: as execvp(3) does.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Executes the program that the spec names.
+#[derive(Clone)]
+pub(crate) struct Workload {
+    /// The filter to install here. libcontainer installs that of a first process by itself, but leaves a program
+    /// of `exec` without any.
+    seccomp: Option<LinuxSeccomp>,
+}
+
+impl Workload {
+    /// For the first process.
+    pub(crate) fn init() -> Workload {
+        Workload { seccomp: None }
+    }
+
+    /// For a further program in the container of `spec`.
+    pub(crate) fn tenant(spec: &Spec) -> Workload {
+        Workload { seccomp: spec.linux().as_ref().and_then(|linux| linux.seccomp().clone()) }
+    }
+}
+
+impl Executor for Workload {
+    fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        let args = args(spec).ok_or(ExecutorError::InvalidArg)?;
+        let other = |text: String| ExecutorError::Other(text);
+        let program = find(&args[0], path_of(spec)).map_err(&other)?;
+        let string = |bytes: &[u8]| CString::new(bytes).map_err(|_| ExecutorError::InvalidArg);
+        let argv = args.iter().map(|arg| string(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
+        let path = string(program.as_os_str().as_bytes())?;
+        if let Some(seccomp) = &self.seccomp {
+            libcontainer::seccomp::initialize_seccomp(seccomp)
+                .map_err(|err| other(format!("install the seccomp filter: {err}")))?;
+        }
+        match nix::unistd::execv(&path, &argv) {
+            Ok(never) => match never {},
+            Err(err) => Err(other(format!("exec {}: {}", args[0], err.desc()))),
+        }
+    }
+
+    fn validate(&self, spec: &Spec) -> Result<(), ExecutorValidationError> {
+        let invalid = ExecutorValidationError::ArgValidationError;
+        let args = args(spec).ok_or_else(|| invalid("the spec names no program".into()))?;
+        find(&args[0], path_of(spec)).map(drop).map_err(invalid)
+    }
+
+    fn setup_envs(&self, envs: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
+        let old: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+        for name in old {
+            // SAFETY: this process has one thread.
+            unsafe { std::env::remove_var(name) };
+        }
+        for (name, value) in envs {
+            // SAFETY: this process has one thread.
+            unsafe { std::env::set_var(name, value) };
+        }
+        Ok(())
+    }
+}
+
+fn args(spec: &Spec) -> Option<&[String]> {
+    spec.process().as_ref()?.args().as_deref().filter(|args| !args.is_empty())
+}
+
+fn path_of(spec: &Spec) -> &str {
+    let env = spec.process().as_ref().and_then(|process| process.env().as_deref()).unwrap_or_default();
+    env.iter().find_map(|entry| entry.strip_prefix("PATH=")).unwrap_or(DEFAULT_PATH)
+}
+
+/// The file that `name` means: itself when it has a slash, else the first of that name in the folders of `path`.
+fn find(name: &str, path: &str) -> Result<PathBuf, String> {
+    let candidates: Vec<PathBuf> = match name.contains('/') {
+        true => vec![PathBuf::from(name)],
+        false => path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(name)).collect(),
+    };
+    let mut seen = None;
+    for file in candidates {
+        if let Ok(meta) = file.metadata() {
+            if meta.is_file() && meta.permissions().mode() & 0o111 != 0 {
+                return Ok(file);
+            }
+            seen.get_or_insert(file);
+        }
+    }
+    // The words are runc's: clients match them.
+    Err(match seen {
+        Some(file) => format!("exec: {:?}: permission denied", file.display().to_string()),
+        None if name.contains('/') => format!("exec: {name:?}: no such file or directory"),
+        None => format!("exec: {name:?}: executable file not found in $PATH"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_execvp_would() {
+        assert_eq!(find("sh", "/nonexistent:/bin").expect("sh"), Path::new("/bin/sh"));
+        assert_eq!(find("/bin/sh", "").expect("sh"), Path::new("/bin/sh"));
+        assert!(find("nope", "/bin").expect_err("none").contains("executable file not found in $PATH"));
+        assert!(find("/nope", "/bin").expect_err("none").contains("no such file or directory"));
+        assert!(find("/etc/passwd", "").expect_err("no program").contains("permission denied"));
+    }
+}
