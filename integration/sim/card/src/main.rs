@@ -1,2 +1,104 @@
-//! The simulated cards of one node.
-fn main() {}
+//! The simulated cards of one node: lays out a driver root, plays the hardware, takes orders, checks the books.
+
+mod books;
+mod hardware;
+mod install;
+mod memory;
+mod orders;
+mod serve;
+mod spec;
+mod tickets;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use baton_sim_wire::{Channel, DEFAULT_DRIVER, DriverRoot, HARDWARE_FILE, Reply, Request};
+
+const USAGE: &str = "usage: baton-sim-card install --root DIR --libs DIR --cards SPEC --seed NAME [--driver VERSION]
+       baton-sim-card serve --root DIR
+       baton-sim-card order --root DIR KEY=VALUE…
+       baton-sim-card books --root DIR
+
+SPEC: none, or a comma-separated list of h100, a100-40, each with an optional xCOUNT (h100x2,a100-40)
+KEY:  copy-rate=BYTES/s (0: unlimited)  fail-checkpoint=CODE  fail-restore=CODE  lock-hang=1  (KEY=off takes it back)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("baton-sim-card: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all is well, or why the verb could not be carried out.
+fn run(arguments: &[String]) -> Result<bool, String> {
+    let Some((verb, rest)) = arguments.split_first() else { return Err(USAGE.to_owned()) };
+    let (mut flags, words) = split(rest)?;
+    let root = PathBuf::from(flags.remove("--root").ok_or_else(|| format!("--root is missing\n{USAGE}"))?);
+    match verb.as_str() {
+        "install" => {
+            let mut flag = |name: &str| flags.remove(name).ok_or_else(|| format!("{name} is missing\n{USAGE}"));
+            let (libs, cards, seed) = (PathBuf::from(flag("--libs")?), flag("--cards")?, flag("--seed")?);
+            let driver = flag("--driver").unwrap_or_else(|_| DEFAULT_DRIVER.to_owned());
+            let hardware = spec::Hardware::from_spec(&cards, &seed, &driver)?;
+            install::install(&root, &libs, &hardware).map_err(|e| format!("cannot lay out {}: {e}", root.display()))?;
+            Ok(true)
+        }
+        "serve" => serve::serve(&root).map(|()| true),
+        "order" => order(&root, &words).map(|()| true),
+        "books" => show_books(&root),
+        other => Err(format!("unknown verb {other:?}\n{USAGE}")),
+    }
+}
+
+fn split(arguments: &[String]) -> Result<(HashMap<String, String>, Vec<String>), String> {
+    let (mut flags, mut words) = (HashMap::new(), Vec::new());
+    let mut left = arguments.iter();
+    while let Some(argument) = left.next() {
+        if argument.starts_with("--") {
+            let value = left.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"))?;
+            flags.insert(argument.clone(), value.clone());
+        } else {
+            words.push(argument.clone());
+        }
+    }
+    Ok((flags, words))
+}
+
+fn connect(root: &std::path::Path) -> Result<Channel, String> {
+    let hardware = spec::Hardware::read(&root.join(HARDWARE_FILE))?;
+    let socket = DriverRoot::at(root, hardware.driver).socket();
+    Channel::connect(&socket).map_err(|e| format!("no hardware answers at {}: {e}", socket.display()))
+}
+
+fn order(root: &std::path::Path, words: &[String]) -> Result<(), String> {
+    if words.is_empty() {
+        return Err(format!("no order given\n{USAGE}"));
+    }
+    let channel = connect(root)?;
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is not KEY=VALUE\n{USAGE}"))?;
+        let request = Request::Order { key: key.to_owned(), value: value.to_owned() };
+        match channel.ask(&request).map_err(|e| format!("the hardware did not answer: {e}"))?.0 {
+            Reply::Done => {}
+            Reply::Refused { why, .. } => return Err(why),
+            other => return Err(format!("unexpected answer {other:?}")),
+        }
+    }
+    Ok(())
+}
+
+fn show_books(root: &std::path::Path) -> Result<bool, String> {
+    match connect(root)?.ask(&Request::Books).map_err(|e| format!("the hardware did not answer: {e}"))?.0 {
+        Reply::Books { ledger } => {
+            println!("{}", serde_json::to_string(&ledger).map_err(|e| e.to_string())?);
+            Ok(ledger.balanced)
+        }
+        other => Err(format!("unexpected answer {other:?}")),
+    }
+}

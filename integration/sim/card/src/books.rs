@@ -1,0 +1,98 @@
+//! Checks that what is recorded is what living processes hold.
+
+use std::fs;
+
+use baton_sim_wire::Ledger;
+
+use crate::hardware::{Account, Hardware};
+use crate::memory::CardMemory;
+
+/// The books, and whether they balance. Wants a moment in which nobody allocates or frees.
+pub fn check(hardware: &Hardware, memories: &[CardMemory]) -> Ledger {
+    let mut faults = Vec::new();
+    for (account, memory) in hardware.accounts.iter().zip(memories) {
+        holders_live(hardware, account, &mut faults);
+        nothing_overlaps(account, &mut faults);
+        no_data_outside(account, memory, &mut faults);
+        everything_is_mapped(hardware, account, memory, &mut faults);
+    }
+    Ledger { balanced: faults.is_empty(), faults, cards: hardware.uses() }
+}
+
+fn holders_live(hardware: &Hardware, account: &Account, faults: &mut Vec<String>) {
+    let holders = account.ranges.values().map(|held| &held.client).chain(account.contexts.keys());
+    for id in holders {
+        match hardware.clients.get(id) {
+            None => faults.push(format!("{}: held by connection {id}, which is gone", account.card.uuid)),
+            Some(client) if client.pid > 0 && !fs::exists(format!("/proc/{}", client.pid)).unwrap_or(true) => {
+                faults.push(format!("{}: held by process {}, which is gone", account.card.uuid, client.pid));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn nothing_overlaps(account: &Account, faults: &mut Vec<String>) {
+    let mut end = 0;
+    for (offset, held) in &account.ranges {
+        if *offset < end {
+            faults.push(format!("{}: allocations overlap at {offset:#x}", account.card.uuid));
+        }
+        end = offset + held.bytes;
+    }
+}
+
+fn no_data_outside(account: &Account, memory: &CardMemory, faults: &mut Vec<String>) {
+    let mut at = 0;
+    while let Some(data) = memory.next_data(at) {
+        match account.ranges.range(..=data).next_back() {
+            Some((offset, held)) if data < offset + held.bytes => at = offset + held.bytes,
+            _ => {
+                faults.push(format!("{}: data at {data:#x}, which nobody holds", account.card.uuid));
+                return;
+            }
+        }
+    }
+}
+
+fn everything_is_mapped(hardware: &Hardware, account: &Account, memory: &CardMemory, faults: &mut Vec<String>) {
+    let Ok(inode) = memory.inode() else { return };
+    for (id, client) in &hardware.clients {
+        let mine: Vec<u64> = account.ranges.iter().filter(|(_, held)| held.client == *id).map(|(at, _)| *at).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let Ok(maps) = fs::read_to_string(format!("/proc/{}/maps", client.pid)) else { continue };
+        let mapped: Vec<u64> = maps.lines().filter_map(|line| offset_of_mapping(line, inode)).collect();
+        for offset in mine.iter().filter(|offset| !mapped.contains(offset)) {
+            let (uuid, pid) = (&account.card.uuid, client.pid);
+            faults.push(format!("{uuid}: process {pid} holds {offset:#x} but has not mapped it"));
+        }
+        for offset in mapped.iter().filter(|offset| !mine.contains(offset)) {
+            let (uuid, pid) = (&account.card.uuid, client.pid);
+            faults.push(format!("{uuid}: process {pid} has mapped {offset:#x} but does not hold it"));
+        }
+    }
+}
+
+/// `7f00-7f01 rw-s 00001000 00:01 1234 /memfd:card…` → 0x1000 when the inode is the one asked for.
+fn offset_of_mapping(line: &str, inode: u64) -> Option<u64> {
+    let mut fields = line.split_ascii_whitespace();
+    let offset = fields.nth(2)?;
+    let number: u64 = fields.nth(1)?.parse().ok()?;
+    let name = fields.next()?;
+    (number == inode && name.starts_with("/memfd:card-")).then(|| u64::from_str_radix(offset, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_line_gives_its_offset() {
+        let line = "7f0000000000-7f0000010000 rw-s 00010000 00:01 77 /memfd:card-GPU-1.mem (deleted)";
+        assert_eq!(offset_of_mapping(line, 77), Some(0x10000));
+        assert_eq!(offset_of_mapping(line, 78), None);
+        assert_eq!(offset_of_mapping("7f0000000000-7f0000010000 rw-p 00000000 00:00 0", 0), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! Plays the hardware: one thread per connection, one lock around the accounts.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_sim_wire::{Channel, DriverRoot, HARDWARE_FILE, MOST_RANGES, Orders, Range, RangeWanted, Reply, Request};
+
+use crate::hardware::{Client, ClientId, Hardware, Refusal};
+use crate::memory::CardMemory;
+use crate::tickets::Tickets;
+use crate::{books, orders, spec};
+
+/// More connections than this are turned away.
+const MOST_CONNECTIONS: usize = 1024;
+
+/// The longest process name kept.
+const LONGEST_NAME: usize = 64;
+
+/// `CUDA_ERROR_INVALID_VALUE`.
+const INVALID_VALUE: i32 = 1;
+
+struct Machine {
+    facts: spec::Hardware,
+    memories: Vec<CardMemory>,
+    state: Mutex<State>,
+}
+
+struct State {
+    hardware: Hardware,
+    orders: Orders,
+    tickets: Tickets,
+    next_client: ClientId,
+}
+
+impl Machine {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens until the process is ended.
+pub fn serve(root: &Path) -> Result<(), String> {
+    let description = root.join(HARDWARE_FILE);
+    let facts = spec::Hardware::read(&description)?;
+    let guard = fs::File::open(&description).map_err(|e| e.to_string())?;
+    // SAFETY: plain numbers and our own descriptor.
+    if unsafe { libc::flock(guard.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Err(format!("another process plays the hardware of {}", root.display()));
+    }
+    let memories: io::Result<Vec<CardMemory>> = facts.cards.iter().map(CardMemory::of).collect();
+    let state = State {
+        hardware: Hardware::with(facts.cards.clone()),
+        orders: Orders::default(),
+        tickets: Tickets::default(),
+        next_client: 1,
+    };
+    let socket = DriverRoot::at(root, facts.driver.as_str()).socket();
+    let memories = memories.map_err(|e| format!("cannot make card memory: {e}"))?;
+    let machine = Arc::new(Machine { facts, memories, state: Mutex::new(state) });
+    let _ = fs::remove_file(&socket);
+    let listener = Channel::listen(&socket)
+        .and_then(|listener| fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).map(|()| listener))
+        .map_err(|e| format!("cannot listen at {}: {e}", socket.display()))?;
+    let mut out = io::stdout();
+    let _ = writeln!(out, "ready: {} cards at {}", machine.facts.cards.len(), socket.display());
+    let _ = out.flush();
+    let connections = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming().flatten() {
+        if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+            connections.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (machine, connections_left) = (Arc::clone(&machine), Arc::clone(&connections));
+        let started = std::thread::Builder::new().spawn(move || {
+            Connection::over(&machine, stream).run();
+            connections_left.fetch_sub(1, Ordering::Relaxed);
+        });
+        if started.is_err() {
+            connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+struct Connection<'m> {
+    machine: &'m Machine,
+    channel: Channel,
+    client: ClientId,
+    /// The call this connection has made and that nobody has taken yet.
+    issued: Option<u64>,
+    /// The caller that waits for the deed this connection does, and the outcome so far.
+    taken: Option<(Channel, Option<Reply>)>,
+}
+
+/// `CUDA_ERROR_OPERATING_SYSTEM`: the driver thread ended in the middle of a deed.
+const OPERATING_SYSTEM: i32 = 304;
+/// `CU_PROCESS_STATE_FAILED`.
+const FAILED: u32 = 3;
+
+impl<'m> Connection<'m> {
+    fn over(machine: &'m Machine, stream: UnixStream) -> Connection<'m> {
+        let channel = Channel::over(stream);
+        let mut state = machine.state();
+        let client = state.next_client;
+        state.next_client += 1;
+        Connection { machine, channel, client, issued: None, taken: None }
+    }
+
+    /// Answers until the other side ends or talks nonsense, then cleans up after it.
+    fn run(mut self) {
+        while let Ok(Some((request, _))) = self.channel.receive_with::<Request>() {
+            if self.answer(request).is_err() {
+                break;
+            }
+        }
+        self.release();
+        let mut state = self.machine.state();
+        state.hardware.clients.remove(&self.client);
+        if let Some(ticket) = self.issued {
+            state.tickets.void(ticket);
+        }
+        drop(state);
+        let Connection { channel, taken, .. } = self;
+        drop(channel);
+        if let Some((caller, outcome)) = taken {
+            let _ = caller.send(&outcome.unwrap_or(Reply::Outcome { code: OPERATING_SYSTEM, state: FAILED }));
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> io::Result<()> {
+        let reply = match request {
+            Request::Cards => Reply::Cards {
+                driver: self.machine.facts.driver.clone(),
+                cuda: self.machine.facts.cuda,
+                cards: self.machine.state().hardware.uses(),
+            },
+            Request::Hello { name } => self.hello(name),
+            Request::Context { card } => done(self.machine.state().hardware.context(self.client, &card)),
+            Request::ContextGone { card } => done(self.machine.state().hardware.context_gone(self.client, &card)),
+            Request::Allocate { wanted } => return self.allocate(&wanted),
+            Request::Free { card, offset } => self.free(&card, offset),
+            Request::Memory { card } => return self.memory(&card),
+            Request::Claim { contexts, ranges } => self.claim(&contexts, &ranges),
+            Request::Release => {
+                self.release();
+                Reply::Done
+            }
+            Request::Command { deed } => {
+                let ticket = self.machine.state().tickets.issue(deed, self.channel.second()?)?;
+                self.issued = Some(ticket);
+                Reply::Ticket { ticket }
+            }
+            Request::Take { ticket } => self.take(ticket),
+            Request::Outcome { code, state } => {
+                if let Some((_, outcome)) = &mut self.taken {
+                    *outcome = Some(Reply::Outcome { code, state });
+                }
+                return Ok(());
+            }
+            Request::Order { key, value } => match orders::take(&mut self.machine.state().orders, &key, &value) {
+                Ok(()) => Reply::Done,
+                Err(why) => Reply::Refused { code: INVALID_VALUE, why },
+            },
+            Request::Books => {
+                Reply::Books { ledger: books::check(&self.machine.state().hardware, &self.machine.memories) }
+            }
+        };
+        self.channel.send(&reply)
+    }
+
+    fn hello(&self, name: String) -> Reply {
+        let name = name.chars().take(LONGEST_NAME).collect();
+        let client = Client { pid: self.channel.peer_pid(), name };
+        self.machine.state().hardware.clients.insert(self.client, client);
+        Reply::Done
+    }
+
+    /// Only a process that has introduced itself may hold something.
+    fn claimed(&self, contexts: &[String], wanted: &[RangeWanted]) -> Result<Vec<(usize, Range)>, Refusal> {
+        let mut state = self.machine.state();
+        if !state.hardware.clients.contains_key(&self.client) || wanted.len() > MOST_RANGES {
+            return Err(Refusal { code: INVALID_VALUE, why: "no hello, or too many ranges".to_owned() });
+        }
+        let ranges = state.hardware.claim(self.client, contexts, wanted)?;
+        drop(state);
+        for (index, range) in &ranges {
+            if let Err(error) = self.machine.memories[*index].fill(*range) {
+                eprintln!("baton-sim-card: cannot fill {range:?}: {error}");
+            }
+        }
+        Ok(ranges)
+    }
+
+    fn allocate(&self, wanted: &RangeWanted) -> io::Result<()> {
+        match self.claimed(&[], std::slice::from_ref(wanted)).as_deref() {
+            Ok([(index, range)]) => {
+                let memory = self.machine.memories[*index].descriptor();
+                self.channel.send_with(&Reply::Range { range: *range }, &[memory])
+            }
+            Ok(_) => {
+                self.channel.send(&Reply::Refused { code: INVALID_VALUE, why: "no room in the address space".into() })
+            }
+            Err(refusal) => self.channel.send(&refused(refusal.clone())),
+        }
+    }
+
+    fn claim(&self, contexts: &[String], wanted: &[RangeWanted]) -> Reply {
+        match self.claimed(contexts, wanted) {
+            Ok(ranges) => Reply::Ranges { ranges: ranges.into_iter().map(|(_, range)| range).collect() },
+            Err(refusal) => refused(refusal),
+        }
+    }
+
+    fn memory(&self, uuid: &str) -> io::Result<()> {
+        let index = self.machine.state().hardware.index(uuid);
+        let descriptors: Vec<BorrowedFd<'_>> =
+            index.iter().map(|index| self.machine.memories[*index].descriptor()).collect();
+        match index {
+            Ok(_) => self.channel.send_with(&Reply::Done, &descriptors),
+            Err(refusal) => self.channel.send(&refused(refusal)),
+        }
+    }
+
+    fn free(&self, uuid: &str, offset: u64) -> Reply {
+        let mut state = self.machine.state();
+        match state.hardware.free(self.client, uuid, offset) {
+            Ok(gone) => {
+                self.punch(&[gone]);
+                Reply::Done
+            }
+            Err(refusal) => refused(refusal),
+        }
+    }
+
+    fn release(&self) {
+        let mut state = self.machine.state();
+        let gone = state.hardware.release(self.client);
+        // Emptied under the lock: nobody may get the range before.
+        self.punch(&gone);
+    }
+
+    fn punch(&self, ranges: &[(usize, Range)]) {
+        for (index, range) in ranges {
+            if let Err(error) = self.machine.memories[*index].punch(*range) {
+                eprintln!("baton-sim-card: cannot empty {range:?}: {error}");
+            }
+        }
+    }
+
+    fn take(&mut self, ticket: u64) -> Reply {
+        let mut state = self.machine.state();
+        let Some((deed, caller)) = state.tickets.take(ticket) else {
+            return Reply::Refused { code: INVALID_VALUE, why: "nobody waits for that ticket".to_owned() };
+        };
+        let orders = orders::use_up(&mut state.orders, &deed);
+        self.taken = Some((caller, None));
+        Reply::Job { deed, orders }
+    }
+}
+
+fn done(result: Result<(), Refusal>) -> Reply {
+    match result {
+        Ok(()) => Reply::Done,
+        Err(refusal) => refused(refusal),
+    }
+}
+
+fn refused(refusal: Refusal) -> Reply {
+    Reply::Refused { code: refusal.code, why: refusal.why }
+}

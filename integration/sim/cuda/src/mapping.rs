@@ -1,0 +1,52 @@
+//! Mapped memory: of a card, or of the process itself.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Mapped memory that is unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    address: usize,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// A range of a card's memory.
+    pub fn of_card(memory: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<Mapping> {
+        Mapping::new(bytes, libc::MAP_SHARED, memory.as_raw_fd(), offset)
+    }
+
+    /// Ordinary memory of this process, all zero.
+    pub fn of_host(bytes: u64) -> io::Result<Mapping> {
+        Mapping::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+    }
+
+    fn new(bytes: u64, flags: i32, descriptor: i32, offset: u64) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let bytes = bytes as usize;
+        // SAFETY: the kernel chooses the address, so no existing mapping changes.
+        let address =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, descriptor, offset as libc::off_t) };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { address: address as usize, bytes })
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the byte at `offset` lies; the `length` bytes from there must be inside.
+    pub fn at(&self, offset: usize, length: usize) -> Option<*mut u8> {
+        (offset.checked_add(length)? <= self.bytes).then_some((self.address + offset) as *mut u8)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody keeps pointers into it past the driver's lock.
+        unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+    }
+}
