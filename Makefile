@@ -1,6 +1,8 @@
 # Baton. `make demo` shows it, `make test` tests it; both bring what a fresh Debian 12 or newer lacks. Run as root.
 
 WITH := integration/with-tools
+CACHE := $(or $(BATON_CACHE),/var/cache/baton)
+CARGO_DENY := 0.20.2
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
 .PHONY: all setup build test demo bench lint lint-setup clean
@@ -14,7 +16,6 @@ build: setup
 	$(WITH) cargo build --release --workspace --locked
 
 test: build
-	integration/node stop --all
 	$(WITH) cargo test --release --workspace --locked
 
 demo: build
@@ -23,17 +24,15 @@ demo: build
 bench: build
 	$(TARGET)/baton-bench
 
-lint: setup
+lint: setup lint-setup
 	$(WITH) cargo fmt --all --check
 	$(WITH) cargo clippy --release --workspace --all-targets --locked -- -D warnings
-	@if $(WITH) cargo deny --version >/dev/null 2>&1; then \
-	    $(WITH) cargo deny --offline --locked check licenses bans sources; \
-	else \
-	    echo "lint: no cargo-deny here, so the licences are not checked; 'make lint-setup' installs it"; \
-	fi
+	$(WITH) cargo fetch --quiet --locked
+	$(WITH) cargo deny --offline --locked check licenses bans sources
 
-lint-setup: setup ## cargo-deny, built from source: some minutes
-	$(WITH) cargo install --locked cargo-deny
+lint-setup: setup ## cargo-deny, once, from source: two minutes
+	$(WITH) cargo deny --version >/dev/null 2>&1 || \
+	    $(WITH) cargo install --locked --version $(CARGO_DENY) --root $(CACHE)/tools cargo-deny
 
 clean: ## what was built, and whatever nodes left; the cache stays
 	-[ ! -x $(TARGET)/baton-node ] || $(TARGET)/baton-node stop --all

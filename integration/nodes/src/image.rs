@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
 use serde_json::json;
@@ -30,6 +31,8 @@ const APPLETS: &[&str] = &[
     "sh", "cat", "ls", "sleep", "true", "false", "mknod", "touch", "echo", "dd", "env", "ps", "kill", "head", "id",
     "mount", "hostname", "rm", "mkdir", "grep", "stat", "date",
 ];
+/// How long an archive is kept once there is a newer one.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Raised when the archive's layout changes.
 const RECIPE: &str = "1";
 
@@ -53,8 +56,21 @@ pub fn archive(bin: &Path) -> Result<Option<PathBuf>> {
         let written = path.with_extension(format!("part-{}", std::process::id()));
         write(&written, &parts).attempt(|| format!("write {}", written.display()))?;
         fs::rename(&written, &path).attempt(|| format!("write {}", path.display()))?;
+        forget_old();
     }
     Ok(Some(path))
+}
+
+/// Removes archives of programs that were built more than a day ago: no start can be reading them.
+fn forget_old() {
+    for entry in fs::read_dir(house::cache()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| name.starts_with("counter-"));
+        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        if ours && age.is_some_and(|age| age > KEPT) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The SHA-256 of something, in hexadecimal.
