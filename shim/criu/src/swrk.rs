@@ -32,7 +32,7 @@ pub trait Steps {
         Ok(())
     }
     /// The processes have their own credentials and filters, and are stopped; the next thing is that they run.
-    fn before_resume(&mut self, _pid: i32) -> Result<()> {
+    fn before_resume(&mut self) -> Result<()> {
         Ok(())
     }
     /// The master end of the container's terminal.
@@ -166,7 +166,7 @@ fn serve(notify: &rpc::Criu_notify, fds: Vec<OwnedFd>, steps: &mut dyn Steps) ->
     match notify.script() {
         "setup-namespaces" => steps.namespaces_ready(notify.pid()),
         "post-restore" => steps.restored(notify.pid()),
-        "pre-resume" => steps.before_resume(notify.pid()),
+        "pre-resume" => steps.before_resume(),
         "orphan-pts-master" => fds.into_iter().try_for_each(|fd| steps.terminal(fd)),
         _ => Ok(()),
     }

@@ -99,6 +99,10 @@ fn thaw_to_die(container: &Container, signal: Signal) -> Result<()> {
 
 /// kill(2) with any number, as nix has no name for the real-time signals.
 pub(crate) fn send(pid: i32, signal: i32) -> nix::Result<()> {
+    // 0 and below mean whole groups of processes, our own among them.
+    if pid <= 0 {
+        return Err(Errno::ESRCH);
+    }
     // SAFETY: kill takes two integers and touches no memory of ours.
     Errno::result(unsafe { libc::kill(pid, signal) }).map(drop)
 }
