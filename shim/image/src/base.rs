@@ -3,6 +3,7 @@
 use baton_fault::{Code, Fault, Result};
 use containerd_client::services::v1::snapshots::StatSnapshotRequest;
 use containerd_client::services::v1::snapshots::snapshots_client::SnapshotsClient;
+use serde::{Deserialize, Serialize};
 
 use crate::Lease;
 use crate::digest::Digest;
@@ -11,7 +12,7 @@ use crate::status;
 use crate::store::{ContainerRecord, Store};
 
 /// The layers and the config that a container's root filesystem was made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BaseImage {
     /// The image's name.
     pub name: String,

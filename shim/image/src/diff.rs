@@ -14,12 +14,13 @@ use crate::digest::Digest;
 use crate::oci::{Descriptor, LAYER_GZIP};
 use crate::status;
 use crate::store::{ContainerRecord, Store};
+use serde::{Deserialize, Serialize};
 
 /// Label that containerd's differ puts on a compressed layer: the digest of what is inside.
 const LABEL_UNCOMPRESSED: &str = "containerd.io/uncompressed";
 
 /// A root filesystem layer in the content store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// The compressed blob.
     pub descriptor: Descriptor,

@@ -48,6 +48,16 @@ impl Store {
         Ok(Lease { store: self.clone(), id, header, gone: false })
     }
 
+    /// Works under a lease that another process holds, and leaves its end to that process.
+    ///
+    /// # Errors
+    /// `USAGE` for an id that no lease can have.
+    pub fn borrow_lease(&self, id: &str) -> Result<Lease> {
+        let header = MetadataValue::try_from(id)
+            .map_err(|err| Fault::new(Code::Usage, format!("use containerd's lease {id}"), err))?;
+        Ok(Lease { store: self.clone(), id: id.to_owned(), header, gone: true })
+    }
+
     /// Deletes a lease that another process left, and waits until containerd has collected what only it held.
     /// A lease that is gone already is no error.
     ///

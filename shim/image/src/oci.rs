@@ -104,7 +104,7 @@ pub(crate) struct ImageManifest {
 }
 
 /// An image config, kept whole.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ImageConfig(Map<String, Value>);
 
 impl ImageConfig {

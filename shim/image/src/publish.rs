@@ -12,7 +12,7 @@ use containerd_client::services::v1::images_client::ImagesClient;
 use containerd_client::services::v1::{CreateImageRequest, Image, UpdateImageRequest};
 
 use crate::Lease;
-use crate::base::BaseImage;
+use crate::base::{BaseImage, is_ours};
 use crate::diff::Layer;
 use crate::digest::Digest;
 use crate::manifest::{Manifest, State};
@@ -173,11 +173,13 @@ impl Store {
     }
 }
 
-/// The labels by which containerd's collector finds the blobs of an image.
+/// The labels by which containerd's collector finds the blobs of an image. `l.` (and a bare number) is for layers,
+/// which `ctr content prune references` lets go of once they are unpacked; ours are never unpacked and must stay.
 fn references(config: &Descriptor, layers: &[Descriptor]) -> Labels {
     let mut labels = Labels::from([("containerd.io/gc.ref.content.config".to_owned(), config.digest.to_string())]);
     for (index, layer) in layers.iter().enumerate() {
-        labels.insert(format!("containerd.io/gc.ref.content.l.{index}"), layer.digest.to_string());
+        let kind = if is_ours(layer) { "baton" } else { "l" };
+        labels.insert(format!("containerd.io/gc.ref.content.{kind}.{index}"), layer.digest.to_string());
     }
     labels
 }
@@ -215,10 +217,13 @@ mod tests {
 
     #[test]
     fn the_collector_finds_every_blob() {
-        let blob = |text: &str| Descriptor::new("x", Digest::of(text.as_bytes()), 1).expect("a descriptor");
-        let labels = references(&blob("config"), &[blob("a"), blob("b")]);
+        let blob =
+            |kind: &str, text: &str| Descriptor::new(kind, Digest::of(text.as_bytes()), 1).expect("a descriptor");
+        let layers = [blob(oci::LAYER_GZIP, "a"), blob(MEDIA_MANIFEST, "b")];
+        let labels = references(&blob(oci::CONFIG, "config"), &layers);
         assert_eq!(labels.len(), 3);
         assert_eq!(labels["containerd.io/gc.ref.content.config"], Digest::of(b"config").to_string());
-        assert_eq!(labels["containerd.io/gc.ref.content.l.1"], Digest::of(b"b").to_string());
+        assert_eq!(labels["containerd.io/gc.ref.content.l.0"], Digest::of(b"a").to_string());
+        assert_eq!(labels["containerd.io/gc.ref.content.baton.1"], Digest::of(b"b").to_string());
     }
 }

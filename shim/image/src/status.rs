@@ -12,8 +12,9 @@ pub(crate) fn fault(what: impl fmt::Display, status: &Status) -> Fault {
         return Fault::new(Code::NoSpace, what, message).advise("make room where containerd keeps its data");
     }
     // A transport that broke has no status of containerd's; its reason is hidden in the source.
-    let reason = match std::error::Error::source(status) {
-        Some(source) => format!("{message}: {}", innermost(source)),
+    let cause = std::error::Error::source(status).map(innermost);
+    let reason = match cause.filter(|cause| !message.contains(cause.as_str())) {
+        Some(cause) => format!("{message}: {cause}"),
         None => message.to_owned(),
     };
     match status.code() {
