@@ -38,7 +38,9 @@ pub fn id(values: Vec<OsString>) -> Result<String> {
         (Some(id), None) => string(id),
         (None, _) => Err(Fault::new(Code::Usage, "read the command line", "no container id given")
             .advise("pass one; see `baton --help`")),
-        (_, Some(extra)) => Err(Fault::new(Code::Usage, format_args!("argument {extra:?}"), "one container id is enough")
-            .advise("see `baton --help`")),
+        (_, Some(extra)) => {
+            Err(Fault::new(Code::Usage, format_args!("argument {extra:?}"), "one container id is enough")
+                .advise("see `baton --help`"))
+        }
     }
 }

@@ -153,8 +153,7 @@ fn exec(globals: &Globals, parser: &mut Parser) -> Result<ExitCode> {
             Some(Long("detach") | Short('d')) => exec.detach = true,
             Some(Long("no-new-privs")) => exec.no_new_privs = true,
             Some(Long("ignore-paused")) => exec.ignore_paused = true,
-            // The process says whether it wants a terminal; the socket says where its master goes.
-            Some(Long("tty") | Short('t')) => {}
+            Some(Long("tty") | Short('t')) => exec.tty = true,
             Some(Long("apparmor" | "process-label" | "cgroup")) => drop(text(parser)?),
             Some(other) => return Err(usage(other.unexpected())),
         }
@@ -210,7 +209,13 @@ fn list(globals: &Globals, parser: &mut Parser) -> Result<ExitCode> {
         match quiet {
             true => println!("{}", container.id),
             false => {
-                println!("{:<32} {:<8} {:<8} {}", container.id, container.pid, container.status, container.bundle.display());
+                println!(
+                    "{:<32} {:<8} {:<8} {}",
+                    container.id,
+                    container.pid,
+                    container.status,
+                    container.bundle.display()
+                );
             }
         }
     }

@@ -14,9 +14,11 @@ use crate::globals::Globals;
 pub fn failure(globals: &Globals, fault: &Fault) -> ExitCode {
     eprintln!("baton: {fault}");
     if let Some(log) = &globals.log {
-        let line = if globals.log_json { json_line(fault) } else { format!("level=error msg={:?}\n", fault.to_string()) };
+        let line =
+            if globals.log_json { json_line(fault) } else { format!("level=error msg={:?}\n", fault.to_string()) };
         // A log that cannot be written is no second failure: the line above has told it all.
-        let _ = OpenOptions::new().create(true).append(true).open(log).and_then(|mut file| file.write_all(line.as_bytes()));
+        let _ =
+            OpenOptions::new().create(true).append(true).open(log).and_then(|mut file| file.write_all(line.as_bytes()));
     }
     if fault.code == Code::Usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

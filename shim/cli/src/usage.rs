@@ -10,7 +10,6 @@ For the person at a node:
   save CONTAINER REF [--push] [--stop]   save a container into an image
   devices                                the GPUs of this node and who has them
   inspect REF                            what a checkpoint image holds
-  doctor                                 what this node lacks
 
 OCI runtime, with runc's options:
   create ID --bundle DIR                 make a container; its program waits

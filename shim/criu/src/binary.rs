@@ -74,9 +74,10 @@ impl Criu {
 }
 
 fn on_path(path: &std::ffi::OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("criu")).find(|file| {
-        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join("criu"))
+        .find(|file| file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
 }
 
 fn ask(path: &Path) -> Result<Version> {

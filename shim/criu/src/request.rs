@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use baton_fault::{Attempt, Code, Fault, Result};
 use rust_criu::rust_criu_protobuf::rpc;
 
+use crate::Criu;
 use crate::log;
 use crate::swrk::{Steps, Worker};
-use crate::Criu;
 
 /// CRIU's log level 4: debug, with the name of each object before it is dumped or restored.
 const LOG_LEVEL: i32 = 4;
@@ -283,8 +283,7 @@ fn failure(what: &str, answer: Option<&rpc::Criu_resp>, common: &Common, log_fil
         (true, errno) => std::io::Error::from_raw_os_error(errno).to_string(),
     };
     if full {
-        Fault::new(Code::NoSpace, what, why)
-            .advise(format_args!("make room where {} lies", common.images.display()))
+        Fault::new(Code::NoSpace, what, why).advise(format_args!("make room where {} lies", common.images.display()))
     } else {
         Fault::new(Code::Criu, what, why).advise(format_args!("see {}", log_path.display()))
     }

@@ -55,10 +55,9 @@ impl Worker {
     /// standard streams when `with_stdio`.
     pub(crate) fn spawn(criu: &Path, inherited: &[BorrowedFd<'_>], with_stdio: bool) -> Result<Worker> {
         let what = || format!("start {} swrk", criu.display());
-        let (ours, theirs) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
-                .map_err(std::io::Error::from)
-                .attempt(what)?;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+            .map_err(std::io::Error::from)
+            .attempt(what)?;
         for fd in inherited.iter().copied().chain([theirs.as_fd()]) {
             fcntl(fd.as_raw_fd(), FcntlArg::F_SETFD(FdFlag::empty())).map_err(std::io::Error::from).attempt(what)?;
         }
@@ -112,9 +111,7 @@ impl Worker {
     }
 
     fn send(&self, request: &rpc::Criu_req) -> Result<()> {
-        let bytes = request
-            .write_to_bytes()
-            .map_err(|err| Fault::new(Code::Criu, "encode a request to CRIU", err))?;
+        let bytes = request.write_to_bytes().map_err(|err| Fault::new(Code::Criu, "encode a request to CRIU", err))?;
         sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&bytes)], &[], MsgFlags::MSG_NOSIGNAL, None)
             .map_err(std::io::Error::from)
             .attempt(|| "send a request to CRIU")?;

@@ -25,7 +25,8 @@ pub(crate) fn check(bundle: &Bundle, pid: i32) -> Result<()> {
     }
     for path in masked_paths(bundle) {
         let Ok(place) = root.find(path) else { continue };
-        let stat = fstat(place.as_raw_fd()).map_err(std::io::Error::from).attempt(|| format!("look at {}", path.display()))?;
+        let stat =
+            fstat(place.as_raw_fd()).map_err(std::io::Error::from).attempt(|| format!("look at {}", path.display()))?;
         let null = stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == makedev(1, 3);
         if !null && !is_empty_cover(&table, path) {
             return Err(open(path, "is not masked"));

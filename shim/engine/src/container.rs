@@ -102,9 +102,9 @@ fn is_recycled(container: &Container, pid: i32) -> bool {
 
 /// Writes a pid file in one step, so that nobody reads half a number.
 pub(crate) fn write_pid_file(path: &Path, pid: i32) -> Result<()> {
-    let name = path.file_name().ok_or_else(|| {
-        Fault::new(Code::Usage, format_args!("pid file {}", path.display()), "names no file")
-    })?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| Fault::new(Code::Usage, format_args!("pid file {}", path.display()), "names no file"))?;
     let temporary = path.with_file_name(format!(".{}", name.to_string_lossy()));
     fs::write(&temporary, pid.to_string())
         .and_then(|()| fs::rename(&temporary, path))

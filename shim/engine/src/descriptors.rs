@@ -62,7 +62,10 @@ mod tests {
     fn pipes_are_taken_over_and_nothing_else() {
         let names = ["/dev/null", "pipe:[71]", "pipe:[72]", "pipe:[73]"].map(String::from);
         let found = pipes(&names);
-        assert_eq!(found.iter().map(|i| (i.key.as_str(), i.fd)).collect::<Vec<_>>(), [("pipe:[71]", 1), ("pipe:[72]", 2)]);
+        assert_eq!(
+            found.iter().map(|i| (i.key.as_str(), i.fd)).collect::<Vec<_>>(),
+            [("pipe:[71]", 1), ("pipe:[72]", 2)]
+        );
     }
 
     #[test]

@@ -66,9 +66,8 @@ fn wanted(bundle: &Bundle) -> Result<BTreeMap<PathBuf, Node>> {
     let of_spec = bundle.spec.linux().as_ref().and_then(|linux| linux.devices().as_deref()).unwrap_or_default();
     let mut nodes = BTreeMap::new();
     for device in default_devices().iter().chain(of_spec) {
-        let refuse = |why: &str| {
-            Fault::new(Code::Bundle, format_args!("device {} of the spec", device.path().display()), why)
-        };
+        let refuse =
+            |why: &str| Fault::new(Code::Bundle, format_args!("device {} of the spec", device.path().display()), why);
         let below = below_dev(device.path()).ok_or_else(|| refuse("not below /dev"))?;
         nodes.insert(below.to_owned(), node(device).ok_or_else(|| refuse("no character or block device"))?);
     }

@@ -165,7 +165,11 @@ pub(crate) fn resolve(root: &Path, path: &Path) -> Result<PathBuf> {
         };
         links += 1;
         if links > LINKS_MAX {
-            return Err(Fault::new(Code::Bundle, format_args!("resolve mount {}", path.display()), "too many symbolic links"));
+            return Err(Fault::new(
+                Code::Bundle,
+                format_args!("resolve mount {}", path.display()),
+                "too many symbolic links",
+            ));
         }
         if target.is_absolute() {
             done = PathBuf::from("/");
@@ -210,9 +214,9 @@ fn is_single_file(mounted: &Mounted) -> bool {
 }
 
 fn utf8(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        Fault::new(Code::Criu, format_args!("name mount {} to CRIU", path.display()), "it is not UTF-8")
-    })
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Fault::new(Code::Criu, format_args!("name mount {} to CRIU", path.display()), "it is not UTF-8"))
 }
 
 #[cfg(test)]

@@ -113,9 +113,16 @@ mod tests {
 
     #[test]
     fn signals_are_read_by_number_and_name() {
-        for (text, number) in
-            [("9", 9), ("KILL", 9), ("sigterm", 15), ("SIGUSR1", 10), ("SYS", 31), ("SIGRTMIN+3", 37), ("RTMAX-1", 63), ("0", 0)]
-        {
+        for (text, number) in [
+            ("9", 9),
+            ("KILL", 9),
+            ("sigterm", 15),
+            ("SIGUSR1", 10),
+            ("SYS", 31),
+            ("SIGRTMIN+3", 37),
+            ("RTMAX-1", 63),
+            ("0", 0),
+        ] {
             assert_eq!(Signal::parse(text).expect(text), Signal(number), "{text}");
         }
         for text in ["", "SIG", "65", "-1", "RTMIN+31", "NOPE", "RTMIN+-1"] {

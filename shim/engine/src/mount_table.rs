@@ -27,7 +27,9 @@ pub(crate) struct Mounted {
 pub(crate) fn of(pid: i32) -> Result<Vec<Mounted>> {
     let path = format!("/proc/{pid}/mountinfo");
     let mut text = Vec::new();
-    File::open(&path).and_then(|file| file.take(TABLE_MAX + 1).read_to_end(&mut text)).attempt(|| format!("read {path}"))?;
+    File::open(&path)
+        .and_then(|file| file.take(TABLE_MAX + 1).read_to_end(&mut text))
+        .attempt(|| format!("read {path}"))?;
     let refused = |why: &str| Fault::new(Code::State, format_args!("read {path}"), why);
     if text.len() as u64 > TABLE_MAX {
         return Err(refused("too many mounts"));
@@ -80,12 +82,7 @@ mod tests {
         let line = b"36 35 98:0 /mnt1 /a\\040b ro,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue";
         assert_eq!(
             parse(line),
-            Some(Mounted {
-                root: "/mnt1".into(),
-                point: "/a b".into(),
-                read_only: true,
-                filesystem: "ext3".into(),
-            })
+            Some(Mounted { root: "/mnt1".into(), point: "/a b".into(), read_only: true, filesystem: "ext3".into() })
         );
         assert_eq!(parse(b"36 35"), None);
     }

@@ -16,11 +16,7 @@ impl Engine {
         let mut container = self.load(id)?;
         let what = format!("pause container {id}");
         if container.status() != ContainerStatus::Running {
-            return Err(Fault::new(
-                Code::State,
-                what,
-                format_args!("it is {}, not running", word(container.status())),
-            ));
+            return Err(Fault::new(Code::State, what, format_args!("it is {}, not running", word(container.status()))));
         }
         container.pause().map_err(|err| engine(what, &err))
     }

@@ -12,7 +12,8 @@ use nix::unistd::Pid;
 pub(crate) fn start_time(pid: i32) -> Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).attempt(|| format!("read {path}"))?;
-    parse_start_time(&stat).ok_or_else(|| Fault::new(Code::System, format_args!("read {path}"), "not of the known form"))
+    parse_start_time(&stat)
+        .ok_or_else(|| Fault::new(Code::System, format_args!("read {path}"), "not of the known form"))
 }
 
 /// Field 22 of `/proc/PID/stat`, counted after the name, which may hold blanks and parentheses.

@@ -132,8 +132,7 @@ impl Engine {
             ..baton_criu::Restore::default()
         };
         bring_namespaces(bundle, &mut request)?;
-        let mut rebuilding =
-            Rebuilding { bundle, cgroup: &cgroup, container: &container, worker: 0, init: None };
+        let mut rebuilding = Rebuilding { bundle, cgroup: &cgroup, container: &container, worker: 0, init: None };
         let restored = criu.restore(&request, &mut rebuilding);
         let init = rebuilding.init;
         let pid = restored.inspect_err(|_| end(&cgroup, init))?;
@@ -201,9 +200,9 @@ fn bring_namespaces(bundle: &Bundle, request: &mut baton_criu::Restore) -> Resul
     let net: Option<OwnedFd> = match bundle.namespace(Kind::Network) {
         None => None,
         Some(None) => Some(loopback::new_namespace()?),
-        Some(Some(path)) => Some(
-            fs::File::open(path).attempt(|| format!("open network namespace {}", path.display()))?.into(),
-        ),
+        Some(Some(path)) => {
+            Some(fs::File::open(path).attempt(|| format!("open network namespace {}", path.display()))?.into())
+        }
     };
     if let Some(net) = net {
         request.inherited.push(Inherited { key: external::NET_KEY.to_owned(), fd: net.as_raw_fd() });

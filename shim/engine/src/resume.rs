@@ -16,11 +16,7 @@ impl Engine {
         let mut container = self.load(id)?;
         let what = format!("resume container {id}");
         if container.status() != ContainerStatus::Paused {
-            return Err(Fault::new(
-                Code::State,
-                what,
-                format_args!("it is {}, not paused", word(container.status())),
-            ));
+            return Err(Fault::new(Code::State, what, format_args!("it is {}, not paused", word(container.status()))));
         }
         container.resume().map_err(|err| engine(what, &err))
     }

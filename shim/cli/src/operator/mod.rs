@@ -1,11 +1,34 @@
 //! The operator's verbs: what a person asks of Baton on a node.
 
+mod containerd;
+mod devices;
+mod inspect;
+mod save;
+mod sizes;
+mod worker;
+
 use std::ffi::OsString;
+use std::future::Future;
 use std::process::ExitCode;
 
-use baton_fault::Result;
+use baton_fault::{Attempt, Result};
 
 /// Runs the operator's verb `verb`; `None` when there is none of that name.
-pub fn run(_verb: &str, _args: &[OsString]) -> Option<Result<ExitCode>> {
-    None
+pub fn run(verb: &str, args: &[OsString]) -> Option<Result<ExitCode>> {
+    Some(match verb {
+        "save" => save::run(args),
+        "devices" => devices::run(args),
+        "inspect" => inspect::run(args),
+        baton_checkpoint::publish::VERB => worker::run(args),
+        _ => return None,
+    })
+}
+
+/// Runs what waits for sockets, on this thread.
+fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .attempt(|| "start to wait for sockets")?
+        .block_on(work)
 }

@@ -1,0 +1,50 @@
+//! `baton inspect REF`: what a checkpoint image holds, and what a node needs to restore it.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use baton_config::Settings;
+use baton_fault::{Code, Fault, Result};
+use lexopt::Arg;
+
+use super::containerd::Address;
+use crate::arguments;
+
+/// Prints what a checkpoint image holds.
+pub fn run(args: &[OsString]) -> Result<ExitCode> {
+    let settings = Settings::load()?;
+    let mut address = Address::default();
+    let (mut names, mut json) = (Vec::new(), false);
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next().map_err(arguments::usage)? {
+        match arg {
+            Arg::Long("json") => json = true,
+            Arg::Value(name) => names.push(arguments::string(name)?),
+            option => {
+                let option = super::containerd::owned(option);
+                if !address.take(&option, &mut parser)? {
+                    return Err(arguments::usage(option.unexpected()));
+                }
+            }
+        }
+    }
+    let Ok([reference]) = <[String; 1]>::try_from(names) else {
+        return Err(Fault::new(Code::Usage, "inspect", "one image reference is needed")
+            .advise("baton inspect REGISTRY/NAME:TAG"));
+    };
+    let containerd = address.resolve(&settings);
+    let inspection = super::wait(async {
+        let store = containerd.connect().await?;
+        store.inspect(&reference).await.map_err(|fault| match fault.code {
+            Code::NotFound => fault.advise(format!("pull it first: ctr image pull {reference}")),
+            _ => fault,
+        })
+    })?;
+    if json {
+        let manifest = serde_json::to_string_pretty(&inspection.manifest);
+        println!("{}", manifest.map_err(|err| Fault::new(Code::System, "print", err))?);
+    } else {
+        println!("{}", inspection.to_string().trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
