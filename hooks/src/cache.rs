@@ -69,15 +69,19 @@ fn run(rootfs: &Rooted, ldconfig: &Path, dirs: &[PathBuf]) -> Result<()> {
     // By descriptor: what was opened is what runs, whatever its path names by then.
     let program = File::open(ldconfig).attempt(|| format!("open {}", ldconfig.display()))?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
-    command.arg0("ldconfig").args(["-X", "-r", ".", "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf"]).args(dirs);
+    command
+        .arg0("ldconfig")
+        .args(["-X", "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf"])
+        .arg("-r")
+        .arg(rootfs.path())
+        .args(dirs);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let root = rootfs.dir().as_raw_fd();
     // Built here: after fork only system calls are made.
     let hidden: Vec<PathBuf> = ["proc", "sys", "dev"].iter().map(|name| rootfs.path().join(name)).collect();
-    // SAFETY: between fork and exec only async-signal-safe system calls run (unshare, mount, umount2, fchdir);
+    // SAFETY: between fork and exec only async-signal-safe system calls run (unshare, mount, umount2);
     // nix copies a path of ordinary length to the stack, and the process has one thread.
     unsafe {
-        command.pre_exec(move || hide(root, &hidden));
+        command.pre_exec(move || hide(&hidden));
     }
     let mut child = command.spawn().attempt(running)?;
     let said = child.stderr.take().map(|stderr| listen(stderr, Instant::now() + DEADLINE));
@@ -120,11 +124,11 @@ fn listen(mut stderr: ChildStderr, until: Instant) -> io::Result<String> {
     }
 }
 
-/// A mount namespace of its own, in which the kernel's file systems are gone from the container's root.
-fn hide(root: i32, names: &[PathBuf]) -> io::Result<()> {
+/// A mount namespace of its own, in which the kernel's file systems are gone from the container's root. It is
+/// entered by paths only: a descriptor opened before still shows the mounts of the old one.
+fn hide(names: &[PathBuf]) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    nix::unistd::fchdir(root)?;
     for name in names {
         // Until nothing is mounted there: mounts may lie on top of each other.
         loop {
@@ -194,5 +198,30 @@ mod tests {
         std::fs::create_dir(tree.path().join("lib64")).expect("lib64");
         std::fs::write(tree.path().join("lib64/libc.so.6"), "").expect("libc");
         update(&root, Path::new("/bin/false"), &dirs).expect("the loader finds them itself");
+    }
+
+    #[test]
+    fn a_link_of_the_image_cannot_lead_the_cache_into_proc() {
+        // A thread of its own, because a mount namespace of its own.
+        std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).expect("root may make a mount namespace");
+            mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+                .expect("private");
+            let tree = tempfile::tempdir().expect("tree");
+            let proc = tree.path().join("proc");
+            std::fs::create_dir(&proc).expect("proc");
+            std::os::unix::fs::symlink("/proc", tree.path().join("etc")).expect("link");
+            mount(None::<&str>, &proc, Some("tmpfs"), MsFlags::empty(), None::<&str>)
+                .expect("in place of the kernel's");
+            std::fs::write(proc.join("ld.so.conf"), "").expect("conf");
+            let root = Rooted::open(tree.path()).expect("root");
+            let _ = update(&root, Path::new("/sbin/ldconfig"), &["/opt".into()]);
+            let left: Vec<_> =
+                std::fs::read_dir(&proc).expect("proc").flatten().map(|entry| entry.file_name()).collect();
+            umount2(&proc, MntFlags::MNT_DETACH).expect("clean up");
+            assert_eq!(left, ["ld.so.conf"], "ldconfig wrote through the link");
+        })
+        .join()
+        .expect("thread");
     }
 }

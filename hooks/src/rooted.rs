@@ -39,11 +39,6 @@ impl Rooted {
         &self.path
     }
 
-    /// The descriptor of the root directory (`O_PATH`).
-    pub fn dir(&self) -> &OwnedFd {
-        &self.dir
-    }
-
     /// Opens `path` below the root. Links on the way are followed inside the root; `flags` may add
     /// `O_NOFOLLOW` for the last component. `O_CLOEXEC` is always set.
     ///
