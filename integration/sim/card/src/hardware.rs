@@ -260,7 +260,7 @@ mod tests {
     fn a_claim_is_all_or_nothing() {
         let (mut hardware, first, second) = machine();
         let refusal = hardware
-            .claim(1, &[first.clone()], &[want(&second, GIB), want(&first, 79 * GIB)])
+            .claim(1, std::slice::from_ref(&first), &[want(&second, GIB), want(&first, 79 * GIB)])
             .expect_err("a context and 79 GiB do not fit");
         assert_eq!(refusal.code, OUT_OF_MEMORY);
         assert_eq!(hardware.accounts[0].used() + hardware.accounts[1].used(), 0);

@@ -60,9 +60,10 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: i32) -> i32
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: i32) -> i32 {
-    // SAFETY: the C caller gives a place for a size_t.
     call(|parts| {
-        slot(parts, device).and_then(|slot| unsafe { give(bytes, (slot.card.memory - RESERVED_BYTES) as usize) })
+        let total = slot(parts, device)?.card.memory - RESERVED_BYTES;
+        // SAFETY: the C caller gives a place for a size_t.
+        unsafe { give(bytes, total as usize) }
     })
 }
 

@@ -16,9 +16,24 @@ impl Mapping {
         Mapping::new(bytes, libc::MAP_SHARED, memory.as_raw_fd(), offset)
     }
 
-    /// Ordinary memory of this process, all zero.
+    /// Ordinary memory of this process, all zero. Large pages where there are any: a copy is mostly page faults.
     pub fn of_host(bytes: u64) -> io::Result<Mapping> {
-        Mapping::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+        let mapping = Mapping::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)?;
+        mapping.advise(0, mapping.bytes, libc::MADV_HUGEPAGE);
+        Ok(mapping)
+    }
+
+    /// Gives a part its pages in one go.
+    pub fn populate(&self, offset: usize, length: usize) {
+        self.advise(offset, length, libc::MADV_POPULATE_WRITE);
+    }
+
+    /// Advice changes speed only, so a kernel that does not take it does no harm.
+    fn advise(&self, offset: usize, length: usize, advice: i32) {
+        if let Some(start) = self.at(offset, length) {
+            // SAFETY: the range is inside the mapping, and neither kind of advice changes what it holds.
+            unsafe { libc::madvise(start.cast(), length, advice) };
+        }
     }
 
     fn new(bytes: u64, flags: i32, descriptor: i32, offset: u64) -> io::Result<Mapping> {

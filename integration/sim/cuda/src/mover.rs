@@ -4,7 +4,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use baton_sim_wire::{CommandOrders, PAGE, RangeWanted, UuidPair};
+use baton_sim_wire::{CommandOrders, RangeWanted, UuidPair};
 
 use crate::codes::{Code, Outcome};
 use crate::driver::{Driver, Parts};
@@ -16,6 +16,9 @@ use crate::slots;
 
 /// Copied at once, between two looks at the clock.
 const PIECE: usize = 8 << 20;
+
+/// Looked at together for being all zero.
+const STRETCH: usize = 256 << 10;
 
 /// Moves everything into host memory and lets go of the cards and of the hardware.
 pub fn to_host(driver: &Driver, orders: &CommandOrders) -> Outcome {
@@ -125,19 +128,18 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
     Ok(())
 }
 
-/// Copies pages that are not all zero: fresh card memory reads as zero.
+/// Copies stretches that are not all zero: fresh card memory reads as zero.
 fn copy_pages(from: &Mapping, to: &Mapping, pace: &mut Pace) {
-    let page = PAGE as usize;
     let mut done = 0;
     while done < from.len() {
-        let piece = PIECE.min(from.len() - done);
-        for at in (done..done + piece).step_by(page) {
-            let (Some(source), Some(target)) = (from.at(at, page), to.at(at, page)) else { continue };
-            // SAFETY: both mappings have a page there, and they are different mappings.
-            unsafe {
-                if std::slice::from_raw_parts(source.cast::<u64>(), page / 8).iter().any(|word| *word != 0) {
-                    std::ptr::copy_nonoverlapping(source, target, page);
-                }
+        let piece = STRETCH.min(from.len() - done);
+        if let (Some(source), Some(target)) = (from.at(done, piece), to.at(done, piece)) {
+            // SAFETY: the mapping has whole pages there, so whole words, and nobody writes to it.
+            let words = unsafe { std::slice::from_raw_parts(source.cast::<u64>(), piece / 8) };
+            if words.iter().any(|word| *word != 0) {
+                to.populate(done, piece);
+                // SAFETY: both mappings have `piece` bytes there, and they are different mappings.
+                unsafe { std::ptr::copy_nonoverlapping(source, target, piece) };
             }
         }
         done += piece;
