@@ -4,8 +4,9 @@ mod machine;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
-use machine::Machine;
+use machine::{Driver, Machine};
 
 const MIB: u64 = 1 << 20;
 /// What a CUDA context holds.
@@ -100,6 +101,23 @@ fn a_checkpoint_that_fails_leaves_the_job_locked_and_on_its_card() {
     assert_eq!([driver.lock(pid, 5000), driver.checkpoint(pid)], [0, 2]);
     assert_eq!(driver.state(pid), (0, 1));
     assert_eq!(machine.books()[0].bytes, CONTEXT + PAGE);
+    assert_eq!(driver.unlock(pid), 0);
+    assert!(counter.ask(&["status"]).right);
+}
+
+#[test]
+fn copies_are_as_slow_as_ordered() {
+    let machine = Machine::with("h100");
+    let counter = machine.counter(&["--memory", "3M"]);
+    let (driver, pid) = (machine.driver(), counter.pid());
+    machine.order("copy-rate=6291456");
+    assert_eq!(driver.lock(pid, 5000), 0);
+    for copy in [Driver::checkpoint, |driver: &Driver, pid| driver.restore(pid, &[])] {
+        let start = Instant::now();
+        assert_eq!(copy(&driver, pid), 0);
+        assert!(start.elapsed() >= Duration::from_millis(500), "3 MiB at 6 MiB/s: {:?}", start.elapsed());
+    }
+    machine.order("copy-rate=off");
     assert_eq!(driver.unlock(pid), 0);
     assert!(counter.ask(&["status"]).right);
 }
