@@ -236,6 +236,13 @@ impl Fault {
         Fault::new(code, what, err)
     }
 
+    /// The same under another code.
+    #[must_use]
+    pub fn with_code(mut self, code: Code) -> Fault {
+        self.code = code;
+        self
+    }
+
     /// Puts a wider attempt before the text: `saving job: <what it was before>`.
     #[must_use]
     pub fn during(mut self, wider: impl fmt::Display) -> Fault {

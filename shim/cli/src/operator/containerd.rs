@@ -16,14 +16,16 @@ pub struct Address {
 }
 
 impl Address {
-    /// Takes the option when it is one of containerd's.
-    pub fn take(&mut self, arg: &lexopt::Arg<'_>, parser: &mut lexopt::Parser) -> Result<bool> {
-        match arg {
-            lexopt::Arg::Short('n') | lexopt::Arg::Long("namespace") => self.namespace = Some(arguments::text(parser)?),
-            lexopt::Arg::Short('a') | lexopt::Arg::Long("address") => self.socket = Some(arguments::path(parser)?),
-            _ => return Ok(false),
-        }
-        Ok(true)
+    /// `-n`, `--namespace`.
+    pub fn take_namespace(&mut self, parser: &mut lexopt::Parser) -> Result<()> {
+        self.namespace = Some(arguments::text(parser)?);
+        Ok(())
+    }
+
+    /// `-a`, `--address`.
+    pub fn take_socket(&mut self, parser: &mut lexopt::Parser) -> Result<()> {
+        self.socket = Some(arguments::path(parser)?);
+        Ok(())
     }
 
     /// The containerd that is meant.
@@ -38,14 +40,5 @@ impl Address {
             .or_else(|| std::env::var_os("CONTAINERD_ADDRESS").map(PathBuf::from))
             .unwrap_or_else(|| settings.paths.containerd.clone());
         Containerd { socket, namespace }
-    }
-}
-
-/// An option that does not borrow from the parser, so that its value can be asked for.
-pub fn owned(arg: lexopt::Arg<'_>) -> lexopt::Arg<'static> {
-    match arg {
-        lexopt::Arg::Short(letter) => lexopt::Arg::Short(letter),
-        lexopt::Arg::Long(name) => lexopt::Arg::Long(Box::leak(name.to_string().into_boxed_str())),
-        lexopt::Arg::Value(value) => lexopt::Arg::Value(value),
     }
 }

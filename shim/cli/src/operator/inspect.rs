@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use baton_config::Settings;
 use baton_fault::{Code, Fault, Result};
+use baton_image::Inspection;
 use lexopt::Arg;
 
 use super::containerd::Address;
@@ -20,12 +21,9 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
         match arg {
             Arg::Long("json") => json = true,
             Arg::Value(name) => names.push(arguments::string(name)?),
-            option => {
-                let option = super::containerd::owned(option);
-                if !address.take(&option, &mut parser)? {
-                    return Err(arguments::usage(option.unexpected()));
-                }
-            }
+            Arg::Short('n') | Arg::Long("namespace") => address.take_namespace(&mut parser)?,
+            Arg::Short('a') | Arg::Long("address") => address.take_socket(&mut parser)?,
+            other => return Err(arguments::usage(other.unexpected())),
         }
     }
     let Ok([reference]) = <[String; 1]>::try_from(names) else {
@@ -35,10 +33,11 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     let containerd = address.resolve(&settings);
     let inspection = super::wait(async {
         let store = containerd.connect().await?;
-        store.inspect(&reference).await.map_err(|fault| match fault.code {
+        let checkpoint = store.checkpoint_required(&reference).await.map_err(|fault| match fault.code {
             Code::NotFound => fault.advise(format!("pull it first: ctr image pull {reference}")),
             _ => fault,
-        })
+        })?;
+        Ok(Inspection::from(&checkpoint))
     })?;
     if json {
         let manifest = serde_json::to_string_pretty(&inspection.manifest);

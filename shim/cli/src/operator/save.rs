@@ -25,12 +25,9 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
             Arg::Long("push") => push = true,
             Arg::Long("json") => json = true,
             Arg::Value(name) => names.push(arguments::string(name)?),
-            option => {
-                let option = super::containerd::owned(option);
-                if !address.take(&option, &mut parser)? {
-                    return Err(arguments::usage(option.unexpected()));
-                }
-            }
+            Arg::Short('n') | Arg::Long("namespace") => address.take_namespace(&mut parser)?,
+            Arg::Short('a') | Arg::Long("address") => address.take_socket(&mut parser)?,
+            other => return Err(arguments::usage(other.unexpected())),
         }
     }
     let Ok([container, reference]) = <[String; 2]>::try_from(names) else {

@@ -1,0 +1,185 @@
+//! The cgroup of a container, found from its first process: which processes there are, whether they are frozen,
+//! and how much memory they may use. cgroup v1 and v2.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use baton_fault::{Attempt, Code, Fault, Result};
+
+/// Where cgroups are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+/// Deepest nesting of cgroups below a container's that is followed.
+const DEPTH_MAX: usize = 16;
+/// Most processes of a container that Baton handles.
+const PROCESSES_MAX: usize = 65_536;
+
+/// The cgroup of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Folder whose `cgroup.procs` lists the container's processes.
+    members: PathBuf,
+    /// File that holds the memory limit; absent without a memory controller.
+    memory_limit: Option<PathBuf>,
+}
+
+impl Cgroup {
+    /// The cgroup that `pid` is in.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when there is no such process, `SYSTEM` when no cgroup of it is mounted.
+    pub fn of(pid: u32) -> Result<Cgroup> {
+        let path = format!("/proc/{pid}/cgroup");
+        let text = std::fs::read_to_string(&path)
+            .attempt(|| format!("find the cgroup of process {pid}"))
+            .map_err(|fault| fault.with_code(Code::NotFound))?;
+        Cgroup::parse(&text, Path::new(MOUNT)).ok_or_else(|| {
+            Fault::new(Code::System, format!("find the cgroup of process {pid}"), "no freezer, pids or unified cgroup is mounted")
+                .advise("mount cgroups at /sys/fs/cgroup")
+        })
+    }
+
+    /// From the lines of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, with no controllers for the unified one.
+    fn parse(text: &str, mount: &Path) -> Option<Cgroup> {
+        let lines = || {
+            text.lines().filter_map(|line| {
+                let mut fields = line.splitn(3, ':');
+                let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+                Some((controllers, path.trim_start_matches('/')))
+            })
+        };
+        let v1 = |controller: &str| {
+            let (controllers, path) = lines().find(|(named, _)| named.split(',').any(|name| name == controller))?;
+            // A controller is mounted by its own name or, joined with others, by all of theirs.
+            [controller, controllers].iter().map(|name| mount.join(name)).find(|dir| dir.is_dir()).map(|dir| dir.join(path))
+        };
+        if let Some(members) = v1("freezer").or_else(|| v1("pids")) {
+            let memory_limit = v1("memory").map(|dir| dir.join("memory.limit_in_bytes"));
+            return Some(Cgroup { members, memory_limit });
+        }
+        let (_, path) = lines().find(|(controllers, _)| controllers.is_empty())?;
+        let members = mount.join(path);
+        let memory_limit = Some(members.join("memory.max"));
+        Some(Cgroup { members, memory_limit })
+    }
+
+    /// The pids of all processes of the container, ascending, also of cgroups that it made below its own.
+    ///
+    /// # Errors
+    /// `SYSTEM` when the cgroup cannot be read, or holds more processes than Baton handles.
+    pub fn pids(&self) -> Result<Vec<u32>> {
+        let mut pids = BTreeSet::new();
+        collect(&self.members, 0, &mut pids)?;
+        Ok(pids.into_iter().collect())
+    }
+
+    /// The memory limit in bytes; none when there is no limit or no such controller.
+    ///
+    /// # Errors
+    /// `SYSTEM` when the file is unreadable.
+    pub fn memory_limit(&self) -> Result<Option<MemoryLimit>> {
+        let Some(file) = &self.memory_limit else { return Ok(None) };
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(Fault::io(format!("read {}", file.display()), &err)),
+        };
+        // v2 says `max`; v1 a number near 2^63 that no machine has.
+        Ok(text
+            .trim()
+            .parse::<u64>()
+            .ok()
+            .filter(|bytes| *bytes < 1 << 60)
+            .map(|bytes| MemoryLimit { file: file.clone(), bytes }))
+    }
+}
+
+/// A memory limit as it is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// The file that holds it.
+    pub file: PathBuf,
+    /// Its value.
+    pub bytes: u64,
+}
+
+impl MemoryLimit {
+    /// Writes the value into the file.
+    ///
+    /// # Errors
+    /// `SYSTEM` when the kernel refuses, as it does below what is in use.
+    pub fn set(&self) -> Result<()> {
+        std::fs::write(&self.file, self.bytes.to_string())
+            .attempt(|| format!("set {} to {}", self.file.display(), self.bytes))
+    }
+}
+
+fn collect(folder: &Path, depth: usize, pids: &mut BTreeSet<u32>) -> Result<()> {
+    let file = folder.join("cgroup.procs");
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        // The cgroup went with its last process.
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound || err.raw_os_error() == Some(libc::ENODEV) => {
+            return Ok(());
+        }
+        Err(err) => return Err(Fault::io(format!("read {}", file.display()), &err)),
+    };
+    pids.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()).filter(|pid| *pid != 0));
+    if pids.len() > PROCESSES_MAX || depth > DEPTH_MAX {
+        return Err(Fault::new(
+            Code::System,
+            format!("list the processes in {}", folder.display()),
+            format!("more than {PROCESSES_MAX} processes or {DEPTH_MAX} levels"),
+        ));
+    }
+    let entries = std::fs::read_dir(folder).attempt(|| format!("list {}", folder.display()))?;
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), depth + 1, pids)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v1_takes_the_freezer_and_v2_the_unified_path() {
+        let mount = tempfile::tempdir().expect("folder");
+        for name in ["freezer", "memory", "cpu,cpuacct"] {
+            std::fs::create_dir(mount.path().join(name)).expect("controller");
+        }
+        let v1 = "9:freezer:/default/job\n4:memory:/default/job\n0::/\n";
+        let cgroup = Cgroup::parse(v1, mount.path()).expect("v1");
+        assert_eq!(cgroup.members, mount.path().join("freezer/default/job"));
+        assert_eq!(cgroup.memory_limit, Some(mount.path().join("memory/default/job/memory.limit_in_bytes")));
+        let empty = tempfile::tempdir().expect("folder");
+        let cgroup = Cgroup::parse("0::/default/job\n", empty.path()).expect("v2");
+        assert_eq!(cgroup.members, empty.path().join("default/job"));
+        assert_eq!(cgroup.memory_limit, Some(empty.path().join("default/job/memory.max")));
+    }
+
+    #[test]
+    fn processes_of_nested_cgroups_count_once_each() {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::create_dir(folder.path().join("inner")).expect("inner");
+        std::fs::write(folder.path().join("cgroup.procs"), "7\n3\n").expect("procs");
+        std::fs::write(folder.path().join("inner/cgroup.procs"), "3\n11\n").expect("procs");
+        let cgroup = Cgroup { members: folder.path().to_path_buf(), memory_limit: None };
+        assert_eq!(cgroup.pids().expect("pids"), [3, 7, 11]);
+    }
+
+    #[test]
+    fn no_limit_reads_as_none() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("memory.max");
+        let cgroup = Cgroup { members: folder.path().to_path_buf(), memory_limit: Some(file.clone()) };
+        std::fs::write(&file, "max\n").expect("write");
+        assert_eq!(cgroup.memory_limit().expect("max"), None);
+        std::fs::write(&file, "9223372036854771712\n").expect("write");
+        assert_eq!(cgroup.memory_limit().expect("v1's none"), None);
+        std::fs::write(&file, "1048576\n").expect("write");
+        assert_eq!(cgroup.memory_limit().expect("limit"), Some(MemoryLimit { file, bytes: 1 << 20 }));
+    }
+}

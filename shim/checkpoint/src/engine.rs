@@ -1,0 +1,35 @@
+//! What a save and a restore need of the engine that runs a container.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use baton_fault::Result;
+
+/// Where and how CRIU writes the images of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// Folder for the images, empty, flat afterwards.
+    pub images: PathBuf,
+    /// Folder for CRIU's log and statistics.
+    pub work: PathBuf,
+    /// Whether the container lives on after it.
+    pub leave_running: bool,
+    /// Whether established TCP connections are saved.
+    pub open_tcp: bool,
+    /// Whether stream sockets connected to the outside are allowed.
+    pub external_unix_sockets: bool,
+}
+
+/// One container, as a save sees its engine.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Freezes every process.
+    async fn pause(&self) -> Result<()>;
+    /// Thaws every process.
+    async fn resume(&self) -> Result<()>;
+    /// Sends SIGKILL to every process; frozen ones end when thawed.
+    async fn kill_all(&self) -> Result<()>;
+    /// Has CRIU write the images. A frozen container stays frozen, a running one goes on, unless it is not to
+    /// be left running.
+    async fn dump(&self, dump: &Dump) -> Result<()>;
+}

@@ -1,0 +1,103 @@
+//! What a save and a restore ask of the driver for each process of a container.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use baton_devices::GpuUuid;
+use baton_fault::{Code, Fault, Result};
+use baton_gpu_agent::Agent;
+pub use baton_gpu_agent::CudaState;
+use serde::{Deserialize, Serialize};
+
+use crate::processes::ProcessId;
+
+/// Longest wait for the driver to say the state of a process.
+pub const STATE_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest wait for an unlock.
+pub const UNLOCK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The driver's checkpoint calls. Each has a deadline; an overrun leaves the outcome unknown.
+#[async_trait]
+pub trait Gpu: Send + Sync {
+    /// Whether the process has CUDA state.
+    async fn is_cuda(&self, pid: u32) -> Result<bool>;
+    /// The state of a CUDA process.
+    async fn state(&self, pid: u32) -> Result<CudaState>;
+    /// Running → locked; on an overrun the process stays running.
+    async fn lock(&self, pid: u32, timeout: Duration) -> Result<()>;
+    /// Locked → checkpointed: GPU memory moves into the process.
+    async fn checkpoint(&self, pid: u32, deadline: Duration) -> Result<()>;
+    /// Checkpointed → locked, on the cards that `map` names for those it was on.
+    async fn restore(&self, pid: u32, map: &[(GpuUuid, GpuUuid)], deadline: Duration) -> Result<()>;
+    /// Locked → running.
+    async fn unlock(&self, pid: u32, deadline: Duration) -> Result<()>;
+}
+
+/// GPU memory of one process on one card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The card.
+    pub card: GpuUuid,
+    /// Bytes on it.
+    pub bytes: u64,
+}
+
+/// A process of a container that has CUDA state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaProcess {
+    /// The process.
+    pub id: ProcessId,
+    /// What it has on each card.
+    pub shares: Vec<Share>,
+}
+
+impl CudaProcess {
+    /// GPU memory on all cards, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.shares.iter().map(|share| share.bytes).sum()
+    }
+}
+
+/// Demands that a process is in `wanted` state.
+///
+/// # Errors
+/// `CR_GPU_STATE_MISSING`, with the state it is in.
+pub async fn must_be(gpu: &dyn Gpu, process: ProcessId, wanted: CudaState, after: &str) -> Result<()> {
+    let state = gpu.state(process.pid).await?;
+    if state == wanted {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Code::CrGpuStateMissing,
+        format!("verify process {} after {after}", process.pid),
+        format!("the driver says {state}, expected {wanted}"),
+    )
+    .advise("see the kernel's log for the driver's own message"))
+}
+
+#[async_trait]
+impl Gpu for Agent {
+    async fn is_cuda(&self, pid: u32) -> Result<bool> {
+        Ok(self.restore_thread(pid).await?.is_some())
+    }
+
+    async fn state(&self, pid: u32) -> Result<CudaState> {
+        Ok(Agent::state(self, pid).await?)
+    }
+
+    async fn lock(&self, pid: u32, timeout: Duration) -> Result<()> {
+        Ok(Agent::lock(self, pid, timeout).await?)
+    }
+
+    async fn checkpoint(&self, pid: u32, deadline: Duration) -> Result<()> {
+        Ok(Agent::checkpoint(self, pid, deadline).await?)
+    }
+
+    async fn restore(&self, pid: u32, map: &[(GpuUuid, GpuUuid)], deadline: Duration) -> Result<()> {
+        Ok(Agent::restore(self, pid, map, deadline).await?)
+    }
+
+    async fn unlock(&self, pid: u32, deadline: Duration) -> Result<()> {
+        Ok(Agent::unlock(self, pid, deadline).await?)
+    }
+}

@@ -1,0 +1,249 @@
+//! The engine, run as a program with runc's command line: `baton`, or whatever `BinaryName` says.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use baton_checkpoint::engine::{Dump, Engine as Freezable};
+use baton_fault::{Attempt, Code, Fault, Result};
+use serde::Deserialize;
+
+use crate::children::{self, Finished, Streams};
+
+/// Longest time for a verb that should take milliseconds.
+const QUICK: Duration = Duration::from_secs(60);
+/// Longest time for a checkpoint or a restore, which move the memory of a container.
+const SLOW: Duration = Duration::from_secs(3600);
+/// Most of the engine's log that is read, in bytes.
+const LOG_MAX: u64 = 1 << 20;
+
+/// The engine of one container.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    program: PathBuf,
+    root: PathBuf,
+    systemd_cgroup: bool,
+    id: String,
+    bundle: PathBuf,
+}
+
+impl Engine {
+    /// The engine for container `id`: `program`, or `baton` beside the shim; state under `root`.
+    ///
+    /// # Errors
+    /// `SYSTEM` when the shim cannot find itself.
+    pub fn new(
+        program: Option<PathBuf>,
+        root: PathBuf,
+        systemd_cgroup: bool,
+        id: &str,
+        bundle: &Path,
+    ) -> Result<Engine> {
+        let program = match program {
+            Some(program) => program,
+            None => beside_the_shim("baton")?,
+        };
+        Ok(Engine { program, root, systemd_cgroup, id: id.to_string(), bundle: bundle.to_path_buf() })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.bundle.join("engine-log.json")
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--root").arg(&self.root).arg("--log").arg(self.log()).args(["--log-format", "json"]);
+        if self.systemd_cgroup {
+            command.arg("--systemd-cgroup");
+        }
+        command.arg(verb).current_dir(&self.bundle);
+        command
+    }
+
+    /// Makes the container, its init waiting to be started, with `streams` or a terminal sent to `console`.
+    pub async fn create(&self, streams: Streams, console: Option<&Path>) -> Result<u32> {
+        let pid_file = self.bundle.join("init.pid");
+        let mut command = self.command("create");
+        command.arg("--bundle").arg(&self.bundle).arg("--pid-file").arg(&pid_file);
+        if let Some(console) = console {
+            command.arg("--console-socket").arg(console);
+        }
+        command.arg(&self.id);
+        self.with_streams("create", command, streams, QUICK).await?;
+        read_pid(&pid_file)
+    }
+
+    /// Restores the container from CRIU's images; its processes run when this returns.
+    pub async fn restore(&self, images: &Path, work: &Path, streams: Streams) -> Result<u32> {
+        let pid_file = self.bundle.join("init.pid");
+        let mut command = self.command("restore");
+        command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
+        command.arg("--pid-file").arg(&pid_file).arg("--detach").arg(&self.id);
+        self.with_streams("restore", command, streams, SLOW).await?;
+        read_pid(&pid_file)
+    }
+
+    /// Starts the made container's program.
+    pub async fn start(&self) -> Result<()> {
+        self.quick("start", &[]).await.map(drop)
+    }
+
+    /// Runs one more process in the container, described by the OCI process in `spec`.
+    pub async fn exec(
+        &self,
+        spec: &Path,
+        pid_file: &Path,
+        streams: Streams,
+        console: Option<&Path>,
+    ) -> Result<u32> {
+        let mut command = self.command("exec");
+        command.arg("--process").arg(spec).arg("--pid-file").arg(pid_file).arg("--detach");
+        if let Some(console) = console {
+            command.arg("--console-socket").arg(console);
+        }
+        command.arg(&self.id);
+        self.with_streams("exec", command, streams, QUICK).await?;
+        read_pid(pid_file)
+    }
+
+    /// Signals the init, or every process of the container.
+    pub async fn kill(&self, signal: u32, all: bool) -> Result<()> {
+        let mut command = self.command("kill");
+        if all {
+            command.arg("--all");
+        }
+        command.arg(&self.id).arg(signal.to_string());
+        self.finish("kill", command, QUICK).await.map(drop)
+    }
+
+    /// Removes the container's cgroup and state; with `force`, kills what still runs.
+    pub async fn delete(&self, force: bool) -> Result<()> {
+        let mut command = self.command("delete");
+        if force {
+            command.arg("--force");
+        }
+        command.arg(&self.id);
+        self.finish("delete", command, QUICK).await.map(drop)
+    }
+
+    async fn quick(&self, verb: &str, options: &[OsString]) -> Result<Finished> {
+        let mut command = self.command(verb);
+        command.args(options).arg(&self.id);
+        self.finish(verb, command, QUICK).await
+    }
+
+    async fn finish(&self, verb: &str, command: Command, limit: Duration) -> Result<Finished> {
+        self.forget_log();
+        let finished = children::run(command, None, limit).await?;
+        if finished.status == 0 {
+            return Ok(finished);
+        }
+        Err(self.fault(verb, finished.status, &String::from_utf8_lossy(&finished.stderr)))
+    }
+
+    async fn with_streams(&self, verb: &str, command: Command, streams: Streams, limit: Duration) -> Result<()> {
+        self.forget_log();
+        match children::run_with_streams(command, streams, limit).await? {
+            0 => Ok(()),
+            status => Err(self.fault(verb, status, "")),
+        }
+    }
+
+    /// The log of the last call goes, so that a fault is never read from an older one.
+    fn forget_log(&self) {
+        if let Err(err) = std::fs::remove_file(self.log())
+            && err.kind() != std::io::ErrorKind::NotFound
+        {
+            log::warn!("remove {}: {err}", self.log().display());
+        }
+    }
+
+    /// What the engine said last: Baton's own line with its code, or another engine's words.
+    fn fault(&self, verb: &str, status: i32, stderr: &str) -> Fault {
+        let words = last_error(&self.log())
+            .or_else(|| stderr.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string))
+            .unwrap_or_else(|| format!("exit status {status}"));
+        let words = words.strip_prefix("baton: ").unwrap_or(&words);
+        match Fault::parse(words) {
+            Some(fault) => fault,
+            None => {
+                let code = if words.contains("does not exist") {
+                    Code::NotFound
+                } else if words.contains("not running") || words.contains("already finished") {
+                    Code::State
+                } else if words.contains("no space left on device") {
+                    Code::NoSpace
+                } else {
+                    Code::Engine
+                };
+                Fault::new(code, format!("{verb} of container {}", self.id), words)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Freezable for Engine {
+    async fn pause(&self) -> Result<()> {
+        self.quick("pause", &[]).await.map(drop)
+    }
+
+    async fn resume(&self) -> Result<()> {
+        self.quick("resume", &[]).await.map(drop)
+    }
+
+    async fn kill_all(&self) -> Result<()> {
+        self.kill(9, true).await
+    }
+
+    async fn dump(&self, dump: &Dump) -> Result<()> {
+        let mut command = self.command("checkpoint");
+        command.arg("--image-path").arg(&dump.images).arg("--work-path").arg(&dump.work).arg("--file-locks");
+        if dump.leave_running {
+            command.arg("--leave-running");
+        }
+        if dump.open_tcp {
+            command.arg("--tcp-established");
+        }
+        if dump.external_unix_sockets {
+            command.arg("--ext-unix-sk");
+        }
+        command.arg(&self.id);
+        self.finish("checkpoint", command, SLOW).await.map(drop)
+    }
+}
+
+/// A program of Baton that is installed beside the shim.
+///
+/// # Errors
+/// `SYSTEM` when the shim cannot find itself.
+pub fn beside_the_shim(name: &str) -> Result<PathBuf> {
+    let shim = std::env::current_exe().attempt(|| "find the shim's own folder")?;
+    Ok(shim.with_file_name(name))
+}
+
+fn read_pid(path: &Path) -> Result<u32> {
+    let text = std::fs::read_to_string(path).attempt(|| format!("read the pid file {}", path.display()))?;
+    text.trim().parse().map_err(|_| {
+        Fault::new(Code::Engine, format!("read the pid file {}", path.display()), "it holds no number")
+    })
+}
+
+#[derive(Deserialize)]
+struct LogLine {
+    level: String,
+    msg: String,
+}
+
+fn last_error(log: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(log).ok()?.take(LOG_MAX).read_to_string(&mut text).ok()?;
+    text.lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<LogLine>(line).ok())
+        .find(|line| line.level == "error" || line.level == "fatal")
+        .map(|line| line.msg)
+}

@@ -1,0 +1,136 @@
+//! Start: the made init begins, an added process is executed, or a checkpoint is restored.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_checkpoint::gpu::Gpu;
+use baton_checkpoint::restore::{Restoration, restore};
+use baton_fault::{Attempt, Code, Fault, Result};
+use baton_image::Checkpoint;
+use containerd_shim_protos::events::task::{TaskExecStarted, TaskStart};
+use containerd_shim_protos::topics;
+
+use crate::container::{Container, say_exit, watched};
+use crate::create::Restorable;
+use crate::process::{Phase, Process};
+use crate::save::ImageWorker;
+use crate::task::Shim;
+
+/// Starts the init or the process of that name; gives its pid.
+///
+/// # Errors
+/// `STATE` when it was started before, or what the engine or the driver say.
+pub async fn start(shim: &Shim, container: &Arc<Container>, exec_id: &str) -> Result<u32> {
+    let process = container.process(exec_id)?;
+    if !exec_id.is_empty() {
+        container.must_be(&[Phase::Running], "execute a process in")?;
+    }
+    process.begin_start().map_err(|phase| {
+        Fault::new(Code::State, format!("start a process of {}", container.id), format!("it is {phase:?} already"))
+    })?;
+    let outcome = if !exec_id.is_empty() {
+        execute(shim, container, &process).await
+    } else {
+        let _work = container.work.lock().await;
+        match &container.restorable {
+            None => container.engine.start().await.map(|()| process.life().pid),
+            Some(Restorable::Image(checkpoint)) => restore_image(shim, container, checkpoint).await,
+            Some(Restorable::Folder(images)) => restore_folder(shim, container, images.clone()).await,
+        }
+    };
+    match outcome {
+        Ok(pid) => {
+            let (id, events) = (&container.id, &shim.events);
+            process.started(
+                pid,
+                || say_started(shim, id, exec_id, pid),
+                |exit| say_exit(id, exec_id, pid, exit, events),
+            );
+            Ok(pid)
+        }
+        Err(fault) => {
+            process.start_failed();
+            Err(fault)
+        }
+    }
+}
+
+fn say_started(shim: &Shim, id: &str, exec_id: &str, pid: u32) {
+    if exec_id.is_empty() {
+        let event = TaskStart { container_id: id.to_string(), pid, ..TaskStart::default() };
+        shim.events.say(topics::TASK_START_EVENT_TOPIC, event);
+    } else {
+        let event = TaskExecStarted {
+            container_id: id.to_string(),
+            exec_id: exec_id.to_string(),
+            pid,
+            ..TaskExecStarted::default()
+        };
+        shim.events.say(topics::TASK_EXEC_STARTED_EVENT_TOPIC, event);
+    }
+}
+
+/// Where the OCI process of an exec is written.
+pub fn process_file(container: &Container, exec_id: &str) -> PathBuf {
+    container.bundle.join(format!("exec-{exec_id}.json"))
+}
+
+async fn execute(shim: &Shim, container: &Arc<Container>, process: &Arc<Process>) -> Result<u32> {
+    let spec = process_file(container, &process.exec_id);
+    let pid_file = container.bundle.join(format!("exec-{}.pid", process.exec_id));
+    let executed = watched(shim, container, process, async |streams, console| {
+        container.engine.exec(&spec, &pid_file, streams, console.as_deref()).await
+    })
+    .await;
+    for file in [&spec, &pid_file] {
+        if let Err(err) = std::fs::remove_file(file)
+            && err.kind() != std::io::ErrorKind::NotFound
+        {
+            log::warn!("remove {}: {err}", file.display());
+        }
+    }
+    executed
+}
+
+async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Checkpoint) -> Result<u32> {
+    let agent = if container.cards.is_empty() { None } else { Some(shim.gpu_agent().await?) };
+    let worker = ImageWorker::new()?;
+    let restoration = Restoration {
+        id: &container.id,
+        checkpoint,
+        cards: &container.cards,
+        gpu: agent.as_ref().map(|agent| agent as &dyn Gpu),
+        worker: &worker,
+        containerd: &shim.containerd,
+        settings: &shim.settings,
+    };
+    let outcome = restore(&restoration, |images, work| engine_restore(shim, container, images, work)).await;
+    cleaned(container, outcome).await
+}
+
+async fn restore_folder(shim: &Shim, container: &Arc<Container>, images: PathBuf) -> Result<u32> {
+    let work = container.bundle.join("criu-work");
+    std::fs::create_dir_all(&work).attempt(|| format!("make {}", work.display()))?;
+    let outcome = engine_restore(shim, container, images, work).await;
+    cleaned(container, outcome).await
+}
+
+/// A failed restore kills the half-restored tree; the image is as it was.
+async fn cleaned(container: &Container, outcome: Result<u32>) -> Result<u32> {
+    if outcome.is_err()
+        && let Err(fault) = container.engine.delete(true).await
+        && fault.code != Code::NotFound
+    {
+        log::error!("removal of the half-restored {}: {fault}", container.id);
+    }
+    outcome
+}
+
+async fn engine_restore(shim: &Shim, container: &Arc<Container>, images: PathBuf, work: PathBuf) -> Result<u32> {
+    let init = &container.init;
+    if init.stdio.terminal {
+        return Err(Fault::new(Code::Usage, format!("restore {} with a terminal", container.id), "not supported")
+            .advise("restore it without a terminal"));
+    }
+    watched(shim, container, init, async |streams, _| container.engine.restore(&images, &work, streams).await).await
+}

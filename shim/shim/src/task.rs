@@ -1,0 +1,526 @@
+//! The Task service, version 3: each call in a few lines, in the words of containerd.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use baton_checkpoint::publish::Containerd;
+use baton_config::Settings;
+use baton_fault::{Code, Fault, Result};
+use baton_gpu_agent::Agent;
+use containerd_shim::asynchronous::ExitSignal;
+use containerd_shim::asynchronous::io::Stdio;
+use containerd_shim::util::convert_to_timestamp;
+use containerd_shim_protos::api;
+use containerd_shim_protos::events::task as events;
+use containerd_shim_protos::protobuf::MessageDyn;
+use containerd_shim_protos::shim_async::Task;
+use containerd_shim_protos::topics;
+use containerd_shim_protos::ttrpc::r#async::TtrpcContext;
+use containerd_shim_protos::ttrpc::{self, Code as Status};
+use containerd_shim_protos::types::task::{ProcessInfo, Status as TaskStatus};
+use tokio::sync::OnceCell;
+
+use crate::container::Container;
+use crate::create::{blocking, create, unmount};
+use crate::engine::beside_the_shim;
+use crate::events::Events;
+use crate::process::{Phase, Process};
+use crate::{children, control, resources, save, start, terminal};
+
+/// What the calls of one shim share.
+pub struct Shim {
+    /// containerd's namespace.
+    pub namespace: String,
+    /// Where containerd is.
+    pub containerd: Containerd,
+    /// The node's settings.
+    pub settings: Settings,
+    /// Where the shim says what happened.
+    pub events: Events,
+    containers: Mutex<HashMap<String, Option<Arc<Container>>>>,
+    agent: OnceCell<Agent>,
+    criu: OnceCell<String>,
+    exit: Arc<ExitSignal>,
+}
+
+impl Shim {
+    fn containers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<Arc<Container>>>> {
+        // A panic while it was held leaves a map with or without one entry, both valid.
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The container of that id.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub fn container(&self, id: &str) -> Result<Arc<Container>> {
+        self.containers()
+            .get(id)
+            .cloned()
+            .flatten()
+            .ok_or_else(|| Fault::new(Code::NotFound, format!("container {id}"), "there is none"))
+    }
+
+    /// The GPU agent, started at its first use and kept.
+    ///
+    /// # Errors
+    /// `DRIVER_MISSING` or `CR_HELPER_MISSING`; it is tried again at the next use.
+    pub async fn gpu_agent(&self) -> Result<Agent> {
+        self.agent
+            .get_or_try_init(|| async {
+                let driver = self.settings.driver.clone();
+                let library = blocking(move || baton_devices::cuda_library(&driver)).await?;
+                Agent::start(&beside_the_shim("baton-gpu-agent")?, &library).await
+            })
+            .await
+            .cloned()
+    }
+
+    /// CRIU's version on this node.
+    ///
+    /// # Errors
+    /// `CRIU_VERSION` when there is none.
+    pub async fn criu_version(&self) -> Result<String> {
+        let version = self.criu.get_or_try_init(|| async {
+            let lacking = |why: &dyn std::fmt::Display| {
+                Fault::new(Code::CriuVersion, "ask CRIU for its version", why)
+                    .advise("install CRIU 4.2 or newer, on the PATH of containerd")
+            };
+            let mut command = std::process::Command::new("criu");
+            command.arg("--version");
+            let finished =
+                children::run(command, None, Duration::from_secs(10)).await.map_err(|fault| lacking(&fault))?;
+            let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+            text.lines()
+                .find_map(|line| line.strip_prefix("Version:"))
+                .map(|version| version.trim().to_string())
+                .ok_or_else(|| lacking(&"it says none"))
+        });
+        version.await.cloned()
+    }
+
+    /// Keeps the name while the container is being made, so that two creates of one name do not meet.
+    fn reserve(&self, id: &str) -> Result<()> {
+        let mut containers = self.containers();
+        if containers.contains_key(id) {
+            return Err(Fault::new(Code::Exists, format!("create container {id}"), "there is one of that name"));
+        }
+        containers.insert(id.to_string(), None);
+        Ok(())
+    }
+}
+
+/// The Task service.
+pub struct Tasks(std::result::Result<Arc<Shim>, (Fault, Arc<ExitSignal>)>);
+
+impl Tasks {
+    /// A service for the containers of `namespace`.
+    pub fn new(
+        namespace: String,
+        containerd: PathBuf,
+        settings: Settings,
+        events: Events,
+        exit: Arc<ExitSignal>,
+    ) -> Tasks {
+        Tasks(Ok(Arc::new(Shim {
+            containerd: Containerd { socket: containerd, namespace: namespace.clone() },
+            namespace,
+            settings,
+            events,
+            containers: Mutex::default(),
+            agent: OnceCell::new(),
+            criu: OnceCell::new(),
+            exit,
+        })))
+    }
+
+    /// A service that answers every call with `fault`: the shim cannot work, and this is how its user learns why.
+    pub fn refusing(fault: Fault, exit: Arc<ExitSignal>) -> Tasks {
+        Tasks(Err((fault, exit)))
+    }
+
+    fn shim(&self) -> Result<&Arc<Shim>> {
+        self.0.as_ref().map_err(|(fault, _)| fault.clone())
+    }
+}
+
+/// A fault as containerd's clients see it.
+fn status(fault: Fault) -> ttrpc::Error {
+    let code = match fault.code {
+        Code::NotFound => Status::NOT_FOUND,
+        Code::Exists => Status::ALREADY_EXISTS,
+        Code::Usage | Code::Bundle | Code::Settings | Code::RequestSyntax | Code::RequestUntrusted => {
+            Status::INVALID_ARGUMENT
+        }
+        Code::Unavailable => Status::UNAVAILABLE,
+        Code::Deadline => Status::DEADLINE_EXCEEDED,
+        Code::NoSpace => Status::RESOURCE_EXHAUSTED,
+        Code::System | Code::Engine | Code::Criu | Code::CrLost => Status::UNKNOWN,
+        _ => Status::FAILED_PRECONDITION,
+    };
+    ttrpc::Error::RpcStatus(ttrpc::get_status(code, fault.to_string()))
+}
+
+fn answer<T>(call: &str, outcome: Result<T>) -> ttrpc::Result<T> {
+    outcome.map_err(|fault| {
+        log::info!("{call}: {fault}");
+        status(fault)
+    })
+}
+
+#[async_trait]
+impl Task for Tasks {
+    async fn state(&self, _: &TtrpcContext, request: api::StateRequest) -> ttrpc::Result<api::StateResponse> {
+        let outcome = self.shim().and_then(|shim| {
+            let container = shim.container(&request.id)?;
+            Ok(state(&container, &*container.process(&request.exec_id)?))
+        });
+        outcome.map_err(status)
+    }
+
+    async fn create(
+        &self,
+        _: &TtrpcContext,
+        request: api::CreateTaskRequest,
+    ) -> ttrpc::Result<api::CreateTaskResponse> {
+        answer("create", self.create_task(request).await)
+    }
+
+    async fn start(&self, _: &TtrpcContext, request: api::StartRequest) -> ttrpc::Result<api::StartResponse> {
+        let outcome = async {
+            let shim = self.shim()?;
+            let container = shim.container(&request.id)?;
+            start::start(shim, &container, &request.exec_id).await
+        };
+        answer("start", outcome.await.map(|pid| api::StartResponse { pid, ..Default::default() }))
+    }
+
+    async fn delete(&self, _: &TtrpcContext, request: api::DeleteRequest) -> ttrpc::Result<api::DeleteResponse> {
+        answer("delete", self.delete_task(request).await)
+    }
+
+    async fn pids(&self, _: &TtrpcContext, request: api::PidsRequest) -> ttrpc::Result<api::PidsResponse> {
+        let outcome = self.shim().and_then(|shim| pids(&*shim.container(&request.id)?));
+        answer("pids", outcome)
+    }
+
+    async fn pause(&self, _: &TtrpcContext, request: api::PauseRequest) -> ttrpc::Result<api::Empty> {
+        let outcome = async {
+            let shim = self.shim()?;
+            save::pause(shim, &*shim.container(&request.id)?).await
+        };
+        answer("pause", outcome.await.map(|()| api::Empty::new()))
+    }
+
+    async fn resume(&self, _: &TtrpcContext, request: api::ResumeRequest) -> ttrpc::Result<api::Empty> {
+        let outcome = async {
+            let shim = self.shim()?;
+            save::resume(shim, &*shim.container(&request.id)?).await
+        };
+        answer("resume", outcome.await.map(|()| api::Empty::new()))
+    }
+
+    async fn checkpoint(
+        &self,
+        _: &TtrpcContext,
+        request: api::CheckpointTaskRequest,
+    ) -> ttrpc::Result<api::Empty> {
+        let outcome = async {
+            let shim = self.shim()?;
+            save::checkpoint(shim, &*shim.container(&request.id)?, &request).await
+        };
+        answer("checkpoint", outcome.await.map(|()| api::Empty::new()))
+    }
+
+    async fn kill(&self, _: &TtrpcContext, request: api::KillRequest) -> ttrpc::Result<api::Empty> {
+        answer("kill", self.kill_process(request).await.map(|()| api::Empty::new()))
+    }
+
+    async fn exec(&self, _: &TtrpcContext, request: api::ExecProcessRequest) -> ttrpc::Result<api::Empty> {
+        answer("exec", self.add_exec(request).map(|()| api::Empty::new()))
+    }
+
+    async fn resize_pty(&self, _: &TtrpcContext, request: api::ResizePtyRequest) -> ttrpc::Result<api::Empty> {
+        let outcome = self.shim().and_then(|shim| {
+            let process = shim.container(&request.id)?.process(&request.exec_id)?;
+            // A size for a process without a terminal, or whose terminal has gone, changes nothing.
+            process.pty().map_or(Ok(()), |pty| terminal::resize(&pty, request.width, request.height))
+        });
+        answer("resize", outcome.map(|()| api::Empty::new()))
+    }
+
+    async fn close_io(&self, _: &TtrpcContext, request: api::CloseIORequest) -> ttrpc::Result<api::Empty> {
+        let outcome = self.shim().and_then(|shim| {
+            let process = shim.container(&request.id)?.process(&request.exec_id)?;
+            if request.stdin {
+                process.io.close_input();
+            }
+            Ok(api::Empty::new())
+        });
+        answer("close-io", outcome)
+    }
+
+    async fn update(&self, _: &TtrpcContext, request: api::UpdateTaskRequest) -> ttrpc::Result<api::Empty> {
+        let outcome = async {
+            let container = self.shim()?.container(&request.id)?;
+            let pid = container.init.life().pid;
+            blocking(move || resources::update(pid, request.resources.as_ref().map_or(&[], |any| &any.value))).await
+        };
+        answer("update", outcome.await.map(|()| api::Empty::new()))
+    }
+
+    async fn wait(&self, _: &TtrpcContext, request: api::WaitRequest) -> ttrpc::Result<api::WaitResponse> {
+        let process = self
+            .shim()
+            .and_then(|shim| shim.container(&request.id)?.process(&request.exec_id))
+            .map_err(status)?;
+        let exit = process.wait().await;
+        Ok(api::WaitResponse {
+            exit_status: exit.status,
+            exited_at: Some(convert_to_timestamp(Some(exit.at))).into(),
+            ..Default::default()
+        })
+    }
+
+    async fn stats(&self, _: &TtrpcContext, request: api::StatsRequest) -> ttrpc::Result<api::StatsResponse> {
+        let outcome = async {
+            let container = self.shim()?.container(&request.id)?;
+            let pid = container.init.life().pid;
+            blocking(move || resources::stats(pid)).await
+        };
+        answer("stats", outcome.await.map(|stats| api::StatsResponse { stats: Some(stats).into(), ..Default::default() }))
+    }
+
+    async fn connect(&self, _: &TtrpcContext, request: api::ConnectRequest) -> ttrpc::Result<api::ConnectResponse> {
+        let task_pid = self
+            .shim()
+            .and_then(|shim| shim.container(&request.id))
+            .map(|container| container.init.life().pid)
+            .unwrap_or_default();
+        Ok(api::ConnectResponse {
+            shim_pid: std::process::id(),
+            task_pid,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            ..Default::default()
+        })
+    }
+
+    async fn shutdown(&self, _: &TtrpcContext, _: api::ShutdownRequest) -> ttrpc::Result<api::Empty> {
+        match &self.0 {
+            Ok(shim) if shim.containers().is_empty() => {
+                shim.events.flush().await;
+                shim.exit.signal();
+            }
+            // Other containers of the pod live on.
+            Ok(_) => {}
+            Err((_, exit)) => exit.signal(),
+        }
+        Ok(api::Empty::new())
+    }
+}
+
+impl Tasks {
+    async fn create_task(&self, request: api::CreateTaskRequest) -> Result<api::CreateTaskResponse> {
+        let shim = self.shim()?;
+        shim.reserve(&request.id)?;
+        match create(shim, &request).await {
+            Ok(container) => {
+                let pid = container.init.life().pid;
+                control::serve(shim, &container);
+                shim.containers().insert(request.id.clone(), Some(container));
+                say_created(shim, request, pid);
+                Ok(api::CreateTaskResponse { pid, ..Default::default() })
+            }
+            Err(fault) => {
+                shim.containers().remove(&request.id);
+                Err(fault)
+            }
+        }
+    }
+
+    async fn delete_task(&self, request: api::DeleteRequest) -> Result<api::DeleteResponse> {
+        let shim = self.shim()?;
+        let container = shim.container(&request.id)?;
+        let process = container.process(&request.exec_id)?;
+        let phase = process.life().phase;
+        if matches!(phase, Phase::Running | Phase::Paused | Phase::Starting) {
+            return Err(Fault::new(Code::State, format!("delete {}", request.id), format!("it is {phase:?}"))
+                .advise("kill it first"));
+        }
+        if request.exec_id.is_empty() {
+            delete_container(shim, &container).await?;
+        } else {
+            container.remove_exec(&request.exec_id);
+        }
+        process.close().await;
+        let exit = process.exit();
+        let response = api::DeleteResponse {
+            pid: process.life().pid,
+            exit_status: exit.map_or(0, |exit| exit.status),
+            exited_at: exit.map(|exit| convert_to_timestamp(Some(exit.at))).into(),
+            ..Default::default()
+        };
+        if request.exec_id.is_empty() {
+            let event = events::TaskDelete {
+                container_id: request.id.clone(),
+                pid: response.pid,
+                exit_status: response.exit_status,
+                exited_at: response.exited_at.clone(),
+                ..Default::default()
+            };
+            shim.events.say(topics::TASK_DELETE_EVENT_TOPIC, event);
+        }
+        Ok(response)
+    }
+
+    async fn kill_process(&self, request: api::KillRequest) -> Result<()> {
+        let shim = self.shim()?;
+        let container = shim.container(&request.id)?;
+        let process = container.process(&request.exec_id)?;
+        let (phase, pid) = {
+            let life = process.life();
+            (life.phase, life.pid)
+        };
+        let gone = || Fault::new(Code::NotFound, format!("kill {}", request.id), "the process has already finished");
+        match phase {
+            Phase::Stopped => Err(gone()),
+            // A checkpoint that was never started has no process: it ends as if killed.
+            Phase::Created if pid == 0 => {
+                let exit = crate::process::Exit { status: 128 + request.signal, at: time::OffsetDateTime::now_utc() };
+                process.ended(exit, |exit| {
+                    crate::container::say_exit(&container.id, &process.exec_id, 0, exit, &shim.events);
+                });
+                Ok(())
+            }
+            _ if !request.exec_id.is_empty() => signal(pid, request.signal).map_err(|errno| match errno {
+                nix::errno::Errno::ESRCH => gone(),
+                errno => Fault::new(Code::System, format!("signal process {pid}"), errno),
+            }),
+            _ => container.engine.kill(request.signal, request.all).await,
+        }
+    }
+
+    fn add_exec(&self, request: api::ExecProcessRequest) -> Result<()> {
+        let shim = self.shim()?;
+        let container = shim.container(&request.id)?;
+        if request.exec_id.is_empty()
+            || !request.exec_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+        {
+            return Err(Fault::new(Code::Usage, format!("exec in {}", request.id), "the exec id is no name")
+                .advise("use letters, digits, `.`, `_` and `-`"));
+        }
+        let spec = request.spec.as_ref().map(|any| any.value.clone()).unwrap_or_default();
+        let stdio = Stdio::new(&request.stdin, &request.stdout, &request.stderr, request.terminal);
+        container.add_exec(Process::new(&request.exec_id, stdio))?;
+        let file = start::process_file(&container, &request.exec_id);
+        if let Err(err) = std::fs::write(&file, spec) {
+            container.remove_exec(&request.exec_id);
+            return Err(Fault::io(format!("write {}", file.display()), &err));
+        }
+        let event = events::TaskExecAdded {
+            container_id: request.id.clone(),
+            exec_id: request.exec_id.clone(),
+            ..Default::default()
+        };
+        shim.events.say(topics::TASK_EXEC_ADDED_EVENT_TOPIC, event);
+        Ok(())
+    }
+}
+
+fn signal(pid: u32, signal: u32) -> nix::Result<()> {
+    let pid = i32::try_from(pid).map_err(|_| nix::errno::Errno::ESRCH)?;
+    let number = i32::try_from(signal).map_err(|_| nix::errno::Errno::EINVAL)?;
+    // SAFETY: a plain system call on numbers; real-time signals have no name in nix.
+    nix::errno::Errno::result(unsafe { libc::kill(pid, number) }).map(drop)
+}
+
+async fn delete_container(shim: &Shim, container: &Container) -> Result<()> {
+    let _work = container.work.lock().await;
+    match container.engine.delete(true).await {
+        // A checkpoint that was never started is unknown to the engine.
+        Err(fault) if fault.code != Code::NotFound => return Err(fault),
+        _ => {}
+    }
+    save::forget(shim, container).await;
+    control::remove(&shim.settings, &shim.namespace, &container.id);
+    unmount(&container.bundle);
+    shim.containers().remove(&container.id);
+    Ok(())
+}
+
+fn state(container: &Container, process: &Process) -> api::StateResponse {
+    let (phase, pid) = {
+        let life = process.life();
+        (life.phase, life.pid)
+    };
+    let status = match phase {
+        Phase::Created | Phase::Starting => TaskStatus::CREATED,
+        Phase::Running => TaskStatus::RUNNING,
+        Phase::Paused => TaskStatus::PAUSED,
+        Phase::Stopped => TaskStatus::STOPPED,
+    };
+    let exit = process.exit();
+    api::StateResponse {
+        id: container.id.clone(),
+        exec_id: process.exec_id.clone(),
+        bundle: container.bundle.display().to_string(),
+        pid,
+        status: status.into(),
+        stdin: process.stdio.stdin.clone(),
+        stdout: process.stdio.stdout.clone(),
+        stderr: process.stdio.stderr.clone(),
+        terminal: process.stdio.terminal,
+        exit_status: exit.map_or(0, |exit| exit.status),
+        exited_at: exit.map(|exit| convert_to_timestamp(Some(exit.at))).into(),
+        ..Default::default()
+    }
+}
+
+fn pids(container: &Container) -> Result<api::PidsResponse> {
+    let init = container.init.life().pid;
+    let names = container.exec_pids();
+    let cgroup = baton_checkpoint::cgroup::Cgroup::of(init)?;
+    let processes = cgroup
+        .pids()?
+        .into_iter()
+        .map(|pid| {
+            let mut info = ProcessInfo { pid, ..Default::default() };
+            if let Some(exec_id) = names.get(&pid) {
+                info.info = exec_details(exec_id).into();
+            }
+            info
+        })
+        .collect();
+    Ok(api::PidsResponse { processes, ..Default::default() })
+}
+
+/// Which exec a process is, as runc's shim tells it.
+fn exec_details(exec_id: &str) -> Option<containerd_shim_protos::protobuf::well_known_types::any::Any> {
+    use containerd_shim_protos::shim::oci::ProcessDetails;
+    let details = ProcessDetails { exec_id: exec_id.to_string(), ..Default::default() };
+    let details: Box<dyn MessageDyn> = Box::new(details);
+    containerd_shim::util::convert_to_any(details).ok()
+}
+
+fn say_created(shim: &Shim, request: api::CreateTaskRequest, pid: u32) {
+    let io = events::TaskIO {
+        stdin: request.stdin,
+        stdout: request.stdout,
+        stderr: request.stderr,
+        terminal: request.terminal,
+        ..Default::default()
+    };
+    let event = events::TaskCreate {
+        container_id: request.id,
+        bundle: request.bundle,
+        rootfs: request.rootfs,
+        io: Some(io).into(),
+        checkpoint: request.checkpoint,
+        pid,
+        ..Default::default()
+    };
+    shim.events.say(topics::TASK_CREATE_EVENT_TOPIC, event);
+}
