@@ -209,6 +209,8 @@ fn folder_fds(folders: &Folders) -> Vec<std::os::fd::BorrowedFd<'_>> {
 fn common_options(common: &Common, log_file: &str) -> Result<(rpc::Criu_opts, Folders)> {
     let open = |path: &Path| File::open(path).attempt(|| format!("open {}", path.display()));
     let folders = Folders { images: open(&common.images)?, work: open(&common.work)? };
+    // A log of an earlier run would be read as this one's.
+    let _ = std::fs::remove_file(common.work.join(log_file));
     let mut options = rpc::Criu_opts::new();
     options.set_images_dir_fd(folders.images.as_raw_fd());
     options.set_work_dir_fd(folders.work.as_raw_fd());

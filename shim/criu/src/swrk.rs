@@ -16,6 +16,10 @@ use rust_criu::rust_criu_protobuf::rpc;
 /// Largest message that CRIU sends: an answer with its first error lines, far below this.
 const MESSAGE_MAX: usize = 64 * 1024;
 
+/// The point after which CRIU undoes nothing: told of a failure there, it waits for ever for tasks that the caller
+/// has killed. So it is ended.
+const PAST_UNDOING: &str = "pre-resume";
+
 /// What the caller does at the points where CRIU stops and asks. An error makes CRIU give up and undo, except at
 /// [`Steps::before_resume`], where CRIU no longer can: the caller kills the tree itself there.
 pub trait Steps {
@@ -85,20 +89,27 @@ impl Worker {
                 return Ok(answer);
             }
             let served = serve(&answer.notify, fds, steps);
+            if served.is_err() && answer.notify.script() == PAST_UNDOING {
+                return served.map(|()| answer);
+            }
             let mut reply = rpc::Criu_req::new();
             reply.set_type(rpc::Criu_req_type::NOTIFY);
             reply.set_notify_success(served.is_ok());
             let sent = self.send(&reply);
             if let Err(fault) = served {
-                // CRIU undoes what it did before it answers; only then may the caller clean up.
-                while let Ok((answer, _)) = self.receive() {
-                    if answer.type_() != rpc::Criu_req_type::NOTIFY || self.send(&reply).is_err() {
-                        break;
-                    }
-                }
+                self.let_undo(&reply);
                 return Err(fault);
             }
             sent?;
+        }
+    }
+
+    /// Waits until CRIU has undone what it did; only then may the caller clean up.
+    fn let_undo(&self, refusal: &rpc::Criu_req) {
+        while let Ok((answer, _)) = self.receive() {
+            if answer.type_() != rpc::Criu_req_type::NOTIFY || self.send(refusal).is_err() {
+                return;
+            }
         }
     }
 

@@ -40,7 +40,13 @@ impl Engine {
         if !folder.join("state.json").exists() {
             return Err(not_found(id));
         }
-        let mut container = Container::load(folder).map_err(|err| engine(format_args!("load {id}"), &err))?;
+        let loaded = Container::load(folder.clone());
+        // It may have been deleted meanwhile.
+        let gone = loaded.is_err() && !folder.exists();
+        let mut container = loaded.map_err(|err| match gone {
+            true => not_found(id),
+            false => engine(format_args!("load container {id}"), &err),
+        })?;
         if let Some(pid) = container.pid()
             && is_recycled(&container, pid.as_raw())
         {

@@ -40,13 +40,14 @@ struct Node {
 /// `RESTORE_STATE` when its `/dev` is of a form that cannot be put right.
 pub(crate) fn make_those_of(bundle: &Bundle, pid: i32) -> Result<()> {
     let own = |mount: &&oci_spec::runtime::Mount| mount.destination() == Path::new("/dev");
-    if !bundle.mounts().iter().find(own).is_some_and(|mount| mount.typ().as_deref() == Some("tmpfs")) {
+    if bundle.mounts().iter().find(own).is_none_or(|mount| mount.typ().as_deref() != Some("tmpfs")) {
         // The host's /dev is mounted there, which is not the container's to change.
         return Ok(());
     }
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let dev = Rooted::open(&root)
-        .and_then(|root| Ok(Rooted::open(&fd_path(&root.find(Path::new("dev"))?))?))
+        .and_then(|root| root.find(Path::new("dev")))
+        .and_then(|dev| Rooted::open(&fd_path(&dev)))
         .attempt(|| format!("open /dev of process {pid}"))?;
     let mounted: Vec<PathBuf> =
         bundle.mounts().iter().filter_map(|mount| below_dev(mount.destination())).map(Path::to_owned).collect();

@@ -65,6 +65,7 @@ impl Engine {
         let bundle = Bundle::open(&restore.bundle)?;
         let container = self.begin(id, &folder, &bundle)?;
         let work = restore.work_path.clone().unwrap_or_else(|| folder.join("criu"));
+        let _ = fs::remove_file(work.join(baton_criu::Restore::LOG));
         let rebuilt = self.rebuild(&criu, &bundle, container, restore, &work);
         let pid = rebuilt.map_err(|fault| {
             let _ = fs::copy(work.join(baton_criu::Restore::LOG), bundle.path.join(KEPT_LOG));
