@@ -29,6 +29,12 @@ use crate::publish::{Containerd, Report, Worker};
 
 pub use undo::sweep;
 
+/// How long a process waits for room on its cards before a save gives it up. The lease keeps Baton's own jobs off, so
+/// only a stranger can be in the way, and the longer it is waited the fewer jobs are lost.
+const ROOM_PATIENCE: Duration = Duration::from_secs(600);
+/// The same when containerd resumes a checkpointed container: it can resume again later.
+const RESUME_PATIENCE: Duration = Duration::from_secs(60);
+
 /// The container that is saved, and the parts of the world that it takes.
 pub struct Job<'a> {
     /// Its id.
@@ -122,6 +128,7 @@ pub(crate) struct Saving<'a> {
     frozen_at: Option<Instant>,
     frozen_for: Duration,
     held_for: Duration,
+    room_patience: Duration,
 }
 
 /// Saves a container as an image.
@@ -164,14 +171,18 @@ impl Saving<'_> {
         let layer = self.diff(&store, &staged, &record).await?;
         let order = self.order(request, &staged, (base, layer, manifest));
         let report = if request.stop {
-            let report = self.publish(order, request).await?;
+            let report = self.publish(order).await?;
+            self.push(request).await?;
             self.stop(out).await?;
             report
         } else {
             self.give_back(out).await?;
-            self.publish(order, request).await?
+            self.publish(order).await?
         };
         self.keep(staged).await?;
+        if !request.stop {
+            self.push(request).await?;
+        }
         Ok(self.saved(request, report))
     }
 }
@@ -232,6 +243,7 @@ pub async fn resume(job: &Job<'_>, held: Held) -> std::result::Result<(), (Fault
         Err(fault) => return Err((fault, Some(held))),
     };
     let mut saving = Saving::again(job, held, cgroup);
+    saving.room_patience = RESUME_PATIENCE;
     match saving.give_back(0).await {
         Ok(()) => {
             saving.end();

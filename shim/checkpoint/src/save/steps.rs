@@ -64,6 +64,7 @@ impl<'a> Saving<'a> {
             frozen_at: None,
             frozen_for: Duration::ZERO,
             held_for: Duration::ZERO,
+            room_patience: super::ROOM_PATIENCE,
         }
     }
 
@@ -384,20 +385,24 @@ impl<'a> Saving<'a> {
         self.note("give the GPU back", began, outcome)
     }
 
-    /// Writes the image, and pushes it where that was asked for.
-    pub(super) async fn publish(&mut self, order: Order, request: &Request) -> Result<Report> {
+    /// Writes the image.
+    pub(super) async fn publish(&mut self, order: Order) -> Result<Report> {
         let began = Instant::now();
         let outcome = self.job.worker.work(&order).await;
-        let report = self.note("publish the image", began, outcome)?;
-        if request.push {
-            let began = Instant::now();
-            let order =
-                Order::Push { containerd: self.job.containerd.clone(), reference: request.reference.clone() };
-            let outcome = self.job.worker.work(&order).await;
-            self.note("push the image", began, outcome)
-                .map_err(|fault| fault.during(format!("the image is stored on this node as {}, but", request.reference)))?;
+        self.note("publish the image", began, outcome)
+    }
+
+    /// Pushes the image, where that was asked for.
+    pub(super) async fn push(&mut self, request: &Request) -> Result<()> {
+        if !request.push {
+            return Ok(());
         }
-        Ok(report)
+        let began = Instant::now();
+        let order = Order::Push { containerd: self.job.containerd.clone(), reference: request.reference.clone() };
+        let outcome = self.job.worker.work(&order).await;
+        self.note("push the image", began, outcome)
+            .map(drop)
+            .map_err(|fault| fault.during(format!("the image is stored on this node as {}, but", request.reference)))
     }
 
     /// Ends the container, whose image is safely stored.

@@ -13,19 +13,16 @@ use crate::processes::ProcessId;
 use crate::publish::Containerd;
 use crate::room;
 
-/// How long a process waits for room on its cards before it is given up. The lease keeps Baton's own jobs off, so
-/// only a stranger can be in the way, and the longer it is waited the fewer jobs are lost.
-const ROOM_PATIENCE: Duration = Duration::from_secs(600);
-
 impl Saving<'_> {
     /// Undoes everything, and says `fault` together with what became of the container.
     pub(super) async fn fail(mut self, fault: Fault) -> Fault {
-        let undone = self.unwind(0).await;
+        let undone = self.undo_all().await;
         let what = format!("save {}", self.job.id);
         match undone {
             Ok(()) => {
+                let became = if ProcessId::now(self.job.init).is_some() { "goes on" } else { "has ended meanwhile" };
                 self.end();
-                fault.during(format!("{what} (undone, the container goes on)"))
+                fault.during(format!("{what} (the container {became})"))
             }
             Err(lost) => Fault::new(
                 Code::CrLost,
@@ -36,11 +33,21 @@ impl Saving<'_> {
         }
     }
 
-    /// Undoes what lies above `mark`, newest first. Each entry is tried whatever became of the others: one process
-    /// that is lost must not keep the rest locked. The first fault is returned.
+    /// Undoes what lies above `mark`, newest first, up to the first that fails; that one stays in the journal, to be
+    /// tried again.
     pub(super) async fn unwind(&mut self, mark: usize) -> Result<()> {
-        let mut first = Ok(());
         while let Some(undo) = self.journal.next_above(mark) {
+            self.undo(&undo).await?;
+            self.journal.undone();
+        }
+        Ok(())
+    }
+
+    /// Undoes everything, newest first. Each entry is tried whatever became of the others: one process that is lost
+    /// must not keep the rest locked. The first fault is returned.
+    async fn undo_all(&mut self) -> Result<()> {
+        let mut first = Ok(());
+        while let Some(undo) = self.journal.next_above(0) {
             let outcome = self.undo(&undo).await;
             if let Err(fault) = &outcome {
                 log::error!("undo of {undo:?}: {fault}");
@@ -88,7 +95,7 @@ impl Saving<'_> {
             CudaState::Locked | CudaState::Running => return Ok(()),
             state => return Err(lost(process, &format!("the driver says {state}"))),
         }
-        room::wait_for(&self.job.settings.driver, shares, ROOM_PATIENCE).await?;
+        room::wait_for(&self.job.settings.driver, shares, self.room_patience).await?;
         // The container may have been killed while it waited.
         if !process.lives() {
             return Ok(());
