@@ -122,7 +122,7 @@ impl Settings {
     pub fn parse(text: &str) -> Result<Settings> {
         let settings: Settings = toml::from_str(text).map_err(|err| {
             Fault::new(Code::Settings, "parse settings", err.to_string().replace('\n', " "))
-                .advise("correct the file; `baton doctor` and the README list the keys")
+                .advise("correct the file; config/files/config.toml shows every key")
         })?;
         settings.check()?;
         Ok(settings)
@@ -165,6 +165,12 @@ mod tests {
         assert_eq!(settings, Settings::default());
         assert_eq!(settings.driver.root, Path::new("/"));
         assert_eq!(settings.save.gpu_deadline(80 << 30), Duration::from_secs(140));
+    }
+
+    #[test]
+    fn the_file_for_operators_shows_the_defaults() {
+        let shown = Settings::parse(include_str!("../files/config.toml")).expect("it parses");
+        assert_eq!(shown, Settings::default());
     }
 
     #[test]
