@@ -182,9 +182,12 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused() {
-        for text in
-            ["[driver]\nroot = \"x\"", "[save]\ncompression-level = 40", "[save]\nlock-timeout-s = 0", "[save]\nlock-timeout-s = -1"]
-        {
+        for text in [
+            "[driver]\nroot = \"x\"",
+            "[save]\ncompression-level = 40",
+            "[save]\nlock-timeout-s = 0",
+            "[save]\nlock-timeout-s = -1",
+        ] {
             assert_eq!(Settings::parse(text).expect_err(text).code, Code::Settings);
         }
     }

@@ -33,8 +33,12 @@ impl Cgroup {
             .attempt(|| format!("find the cgroup of process {pid}"))
             .map_err(|fault| fault.with_code(Code::NotFound))?;
         Cgroup::parse(&text, Path::new(MOUNT)).ok_or_else(|| {
-            Fault::new(Code::System, format!("find the cgroup of process {pid}"), "no freezer, pids or unified cgroup is mounted")
-                .advise("mount cgroups at /sys/fs/cgroup")
+            Fault::new(
+                Code::System,
+                format!("find the cgroup of process {pid}"),
+                "no freezer, pids or unified cgroup is mounted",
+            )
+            .advise("mount cgroups at /sys/fs/cgroup")
         })
     }
 
@@ -50,7 +54,11 @@ impl Cgroup {
         let v1 = |controller: &str| {
             let (controllers, path) = lines().find(|(named, _)| named.split(',').any(|name| name == controller))?;
             // A controller is mounted by its own name or, joined with others, by all of theirs.
-            [controller, controllers].iter().map(|name| mount.join(name)).find(|dir| dir.is_dir()).map(|dir| dir.join(path))
+            [controller, controllers]
+                .iter()
+                .map(|name| mount.join(name))
+                .find(|dir| dir.is_dir())
+                .map(|dir| dir.join(path))
         };
         if let Some(members) = v1("freezer").or_else(|| v1("pids")) {
             let memory_limit = v1("memory").map(|dir| dir.join("memory.limit_in_bytes"));

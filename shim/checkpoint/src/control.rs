@@ -66,7 +66,8 @@ pub async fn ask(run: &Path, namespace: &str, id: &str, ask: &Ask) -> Result<Sav
     match receive(BufReader::new(read)).await? {
         Answer::Saved(saved) => Ok(saved),
         Answer::Fault(line) => {
-            Err(Fault::parse(&line).unwrap_or_else(|| Fault::new(Code::Unavailable, format!("ask the shim of {id}"), line)))
+            Err(Fault::parse(&line)
+                .unwrap_or_else(|| Fault::new(Code::Unavailable, format!("ask the shim of {id}"), line)))
         }
     }
 }
@@ -88,7 +89,8 @@ pub async fn send(to: &mut (impl AsyncWriteExt + Unpin), message: &impl Serializ
 pub async fn receive<T: serde::de::DeserializeOwned>(from: impl AsyncBufReadExt + Unpin) -> Result<T> {
     let mut line = Vec::new();
     let unavailable = |why: &dyn std::fmt::Display| {
-        Fault::new(Code::Unavailable, "receive a message", why).advise("see containerd's log for what became of the shim")
+        Fault::new(Code::Unavailable, "receive a message", why)
+            .advise("see containerd's log for what became of the shim")
     };
     from.take(LINE_MAX).read_until(b'\n', &mut line).await.map_err(|err| unavailable(&err))?;
     if line.is_empty() {

@@ -7,11 +7,49 @@ use baton_image::manifest::{Host, Manifest};
 /// CPU features whose absence does not matter to a restored process: mitigations, names of bugs worked round and
 /// what only a kernel or a hypervisor uses.
 const IRRELEVANT_FLAGS: &[&str] = &[
-    "ibrs", "ibpb", "stibp", "ssbd", "ibrs_enhanced", "md_clear", "flush_l1d", "arch_capabilities", "spec_ctrl",
-    "hypervisor", "constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust", "tsc_deadline_timer",
-    "rep_good", "nopl", "cpuid", "vmmcall", "vmx", "svm", "ept", "vpid", "invpcid_single", "pti", "kaiser", "cpuid_fault",
-    "aperfmperf", "arat", "topoext", "perfctr_core", "amd_ibpb", "virt_ssbd", "amd_ppin", "arch_perfmon", "pdpe1gb",
-    "x2apic", "pcid", "invpcid", "smep", "smap", "umip",
+    "ibrs",
+    "ibpb",
+    "stibp",
+    "ssbd",
+    "ibrs_enhanced",
+    "md_clear",
+    "flush_l1d",
+    "arch_capabilities",
+    "spec_ctrl",
+    "hypervisor",
+    "constant_tsc",
+    "nonstop_tsc",
+    "tsc_known_freq",
+    "tsc_reliable",
+    "tsc_adjust",
+    "tsc_deadline_timer",
+    "rep_good",
+    "nopl",
+    "cpuid",
+    "vmmcall",
+    "vmx",
+    "svm",
+    "ept",
+    "vpid",
+    "invpcid_single",
+    "pti",
+    "kaiser",
+    "cpuid_fault",
+    "aperfmperf",
+    "arat",
+    "topoext",
+    "perfctr_core",
+    "amd_ibpb",
+    "virt_ssbd",
+    "amd_ppin",
+    "arch_perfmon",
+    "pdpe1gb",
+    "x2apic",
+    "pcid",
+    "invpcid",
+    "smep",
+    "smap",
+    "umip",
 ];
 
 /// What a node offers to a checkpoint.
@@ -109,11 +147,7 @@ pub fn mounts(reference: &str, manifest: &Manifest, live: &[String]) -> Result<(
     .advise(format!("run it with a mount at {lacking}")))
 }
 
-fn cards(
-    manifest: &Manifest,
-    node: &Node,
-    refuse: impl Fn(Code, &str, &str, &str) -> Result<()>,
-) -> Result<()> {
+fn cards(manifest: &Manifest, node: &Node, refuse: impl Fn(Code, &str, &str, &str) -> Result<()>) -> Result<()> {
     let models = |cards: &[NodeCard]| {
         let mut names: Vec<String> = cards.iter().map(|card| format!("\"{}\"", card.model)).collect();
         names.sort();

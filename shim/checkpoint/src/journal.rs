@@ -104,8 +104,9 @@ impl Journal {
             .map_err(|err| {
                 let fault = Fault::io(format!("begin the journal {}", path.display()), &err);
                 if err.kind() == std::io::ErrorKind::AlreadyExists {
-                    return fault.with_code(Code::Exists)
-                        .advise("another save of this container is under way or was cut off; wait, or restart the container");
+                    return fault.with_code(Code::Exists).advise(
+                        "another save of this container is under way or was cut off; wait, or restart the container",
+                    );
                 }
                 fault
             })?;

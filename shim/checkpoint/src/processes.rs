@@ -56,11 +56,17 @@ impl ProcessId {
     /// Whether it has a descriptor or a mapping of an NVIDIA device; such a process cannot be dumped.
     pub fn holds_gpu_files(&self) -> bool {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid))
-            .map(|entries| entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect::<Vec<_>>())
+            .map(|entries| {
+                entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect::<Vec<_>>()
+            })
             .unwrap_or_default();
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        descriptors.iter().any(|target| target.starts_with("/dev/nvidia") || target.to_string_lossy().starts_with("/dev/nvidia"))
-            || maps.lines().any(|line| line.split_whitespace().nth(5).is_some_and(|file| file.starts_with("/dev/nvidia")))
+        descriptors
+            .iter()
+            .any(|target| target.starts_with("/dev/nvidia") || target.to_string_lossy().starts_with("/dev/nvidia"))
+            || maps
+                .lines()
+                .any(|line| line.split_whitespace().nth(5).is_some_and(|file| file.starts_with("/dev/nvidia")))
     }
 }
 

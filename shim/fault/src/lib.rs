@@ -289,12 +289,7 @@ impl<T> Attempt<T> for std::io::Result<T> {
 
 fn one_line(text: &dyn fmt::Display) -> String {
     let text = text.to_string();
-    let mut line: String = text
-        .trim()
-        .chars()
-        .take(PART_MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut line: String = text.trim().chars().take(PART_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.trim().chars().nth(PART_MAX).is_some() {
         line.push('…');
     }

@@ -93,9 +93,7 @@ pub async fn run(mut command: Command, input: Option<Vec<u8>>, limit: Duration) 
     let stderr = child.stderr.take().map(OwnedFd::from);
     let stdin = child.stdin.take().map(OwnedFd::from);
     let pid = child.id();
-    let all = async {
-        tokio::join!(feed(stdin, input), collect(stdout), collect(stderr), watch.wait(pid))
-    };
+    let all = async { tokio::join!(feed(stdin, input), collect(stdout), collect(stderr), watch.wait(pid)) };
     match tokio::time::timeout(limit, all).await {
         Ok((_, stdout, stderr, status)) => Ok(Finished { status, stdout: stdout?, stderr: stderr? }),
         Err(_) => {

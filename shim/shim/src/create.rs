@@ -147,11 +147,7 @@ async fn plan_for_request(shim: &Shim, config: &Config) -> Result<Option<Checked
 
 /// The devices that take the place of a checkpoint's: the gate, then one free card for each. The live container's
 /// own request bounds the choice; a container outside Kubernetes that asks for none may get any card.
-async fn plan_for_checkpoint(
-    shim: &Shim,
-    checkpoint: &Checkpoint,
-    config: &Config,
-) -> Result<Option<CheckedPlan>> {
+async fn plan_for_checkpoint(shim: &Shim, checkpoint: &Checkpoint, config: &Config) -> Result<Option<CheckedPlan>> {
     let manifest = &checkpoint.manifest;
     let inventory = if manifest.gpus.is_empty() { None } else { Some(offered(shim, config).await?) };
     let node = gate::Node {

@@ -91,13 +91,7 @@ impl Engine {
     }
 
     /// Runs one more process in the container, described by the OCI process in `spec`.
-    pub async fn exec(
-        &self,
-        spec: &Path,
-        pid_file: &Path,
-        streams: Streams,
-        console: Option<&Path>,
-    ) -> Result<u32> {
+    pub async fn exec(&self, spec: &Path, pid_file: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
         let mut command = self.command("exec");
         command.arg("--process").arg(spec).arg("--pid-file").arg(pid_file).arg("--detach");
         if let Some(console) = console {
@@ -226,9 +220,9 @@ pub fn beside_the_shim(name: &str) -> Result<PathBuf> {
 
 fn read_pid(path: &Path) -> Result<u32> {
     let text = std::fs::read_to_string(path).attempt(|| format!("read the pid file {}", path.display()))?;
-    text.trim().parse().map_err(|_| {
-        Fault::new(Code::Engine, format!("read the pid file {}", path.display()), "it holds no number")
-    })
+    text.trim()
+        .parse()
+        .map_err(|_| Fault::new(Code::Engine, format!("read the pid file {}", path.display()), "it holds no number"))
 }
 
 #[derive(Deserialize)]

@@ -42,8 +42,10 @@ impl Options {
             }
             // Generic options carry a settings path or body; Baton's settings are in its own file.
             Some("runtimeoptions.v1.Options") => Ok(Options::default()),
-            _ => Err(Fault::new(Code::Bundle, "read the runtime options", format!("type {} is not known", any.type_url))
-                .advise("give runc's options, or none")),
+            _ => {
+                Err(Fault::new(Code::Bundle, "read the runtime options", format!("type {} is not known", any.type_url))
+                    .advise("give runc's options, or none"))
+            }
         }
     }
 }

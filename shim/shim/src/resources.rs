@@ -27,9 +27,11 @@ pub fn stats(pid: u32) -> Result<Any> {
 /// # Errors
 /// `USAGE` when they do not parse, `SYSTEM` when the kernel refuses.
 pub fn update(pid: u32, resources: &[u8]) -> Result<()> {
-    let resources = serde_json::from_slice(resources)
-        .map_err(|err| Fault::new(Code::Usage, "read the new resources", err).advise("give OCI's LinuxResources as JSON"))?;
-    let refused = |err: &dyn std::fmt::Display| Fault::new(Code::System, format!("update the cgroup of process {pid}"), err);
+    let resources = serde_json::from_slice(resources).map_err(|err| {
+        Fault::new(Code::Usage, "read the new resources", err).advise("give OCI's LinuxResources as JSON")
+    })?;
+    let refused =
+        |err: &dyn std::fmt::Display| Fault::new(Code::System, format!("update the cgroup of process {pid}"), err);
     let cgroup = cgroup::get_cgroup(pid).map_err(|err| refused(&err))?;
     cgroup::update_resources(&cgroup, &resources).map_err(|err| refused(&err))
 }

@@ -120,8 +120,12 @@ pub async fn save_image(shim: &Shim, container: &Container, request: &Request) -
     let _work = container.work.lock().await;
     container.must_be(&[Phase::Running, Phase::Paused], "save")?;
     if container.held.lock().await.is_some() {
-        return Err(Fault::new(Code::State, format!("save {}", container.id), "it is checkpointed and not resumed yet")
-            .advise("resume it first"));
+        return Err(Fault::new(
+            Code::State,
+            format!("save {}", container.id),
+            "it is checkpointed and not resumed yet",
+        )
+        .advise("resume it first"));
     }
     let parts = Parts::gather(shim, container).await?;
     save::save(&parts.job(shim, container), request).await

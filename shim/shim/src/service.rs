@@ -95,9 +95,7 @@ impl Service {
         let left = baton_checkpoint::journal::leftovers(bundle);
         baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;
         crate::control::remove(settings, &self.namespace, &self.id);
-        if let Err(err) =
-            containerd_shim::mount::umount_recursive(bundle.join("rootfs").to_str(), libc::MNT_DETACH)
-        {
+        if let Err(err) = containerd_shim::mount::umount_recursive(bundle.join("rootfs").to_str(), libc::MNT_DETACH) {
             eprintln!("unmount the root filesystem: {err}");
         }
     }

@@ -223,11 +223,7 @@ impl Task for Tasks {
         answer("resume", outcome.await.map(|()| api::Empty::new()))
     }
 
-    async fn checkpoint(
-        &self,
-        _: &TtrpcContext,
-        request: api::CheckpointTaskRequest,
-    ) -> ttrpc::Result<api::Empty> {
+    async fn checkpoint(&self, _: &TtrpcContext, request: api::CheckpointTaskRequest) -> ttrpc::Result<api::Empty> {
         let outcome = async {
             let shim = self.shim()?;
             save::checkpoint(shim, &*shim.container(&request.id)?, &request).await
@@ -273,10 +269,8 @@ impl Task for Tasks {
     }
 
     async fn wait(&self, _: &TtrpcContext, request: api::WaitRequest) -> ttrpc::Result<api::WaitResponse> {
-        let process = self
-            .shim()
-            .and_then(|shim| shim.container(&request.id)?.process(&request.exec_id))
-            .map_err(status)?;
+        let process =
+            self.shim().and_then(|shim| shim.container(&request.id)?.process(&request.exec_id)).map_err(status)?;
         let exit = process.wait().await;
         Ok(api::WaitResponse {
             exit_status: exit.status,
@@ -291,7 +285,10 @@ impl Task for Tasks {
             let pid = container.init.life().pid;
             blocking(move || resources::stats(pid)).await
         };
-        answer("stats", outcome.await.map(|stats| api::StatsResponse { stats: Some(stats).into(), ..Default::default() }))
+        answer(
+            "stats",
+            outcome.await.map(|stats| api::StatsResponse { stats: Some(stats).into(), ..Default::default() }),
+        )
     }
 
     async fn connect(&self, _: &TtrpcContext, request: api::ConnectRequest) -> ttrpc::Result<api::ConnectResponse> {

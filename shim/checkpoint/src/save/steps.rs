@@ -132,7 +132,12 @@ impl<'a> Saving<'a> {
         let parent = &self.job.settings.paths.staging;
         std::fs::create_dir_all(parent).attempt(|| format!("make {}", parent.display()))?;
         disk_for(self.job.id, parent, need.memory + need.gpu)?;
-        let name = format!("{}-{}-{}", self.job.containerd.namespace, self.job.id, OffsetDateTime::now_utc().unix_timestamp_nanos());
+        let name = format!(
+            "{}-{}-{}",
+            self.job.containerd.namespace,
+            self.job.id,
+            OffsetDateTime::now_utc().unix_timestamp_nanos()
+        );
         let folder = parent.join(name);
         self.journal.will(Undo::RemoveStaging { folder: folder.clone() })?;
         let (images, work) = (folder.join("images"), folder.join("work"));
@@ -296,10 +301,11 @@ impl<'a> Saving<'a> {
             },
             host: host::here()?,
             criu: Criu { version: self.job.criu.to_string() },
-            driver: self.job.driver.as_ref().map(|driver| Driver {
-                version: driver.version.clone(),
-                cuda_version: driver.cuda_version,
-            }),
+            driver: self
+                .job
+                .driver
+                .as_ref()
+                .map(|driver| Driver { version: driver.version.clone(), cuda_version: driver.cuda_version }),
             gpus: self.saved_gpus(),
             processes: self.saved_processes()?,
             mounts: self.job.mounts.to_vec(),
@@ -310,7 +316,12 @@ impl<'a> Saving<'a> {
 
     fn saved_gpus(&self) -> Vec<SavedGpu> {
         let used = |uuid: GpuUuid| {
-            self.processes.iter().flat_map(|p| &p.shares).filter(|share| share.card == uuid).map(|share| share.bytes).sum()
+            self.processes
+                .iter()
+                .flat_map(|p| &p.shares)
+                .filter(|share| share.card == uuid)
+                .map(|share| share.bytes)
+                .sum()
         };
         self.job
             .cards
@@ -328,7 +339,8 @@ impl<'a> Saving<'a> {
     }
 
     fn saved_processes(&self) -> Result<Vec<Process>> {
-        let bytes = |id: &ProcessId| self.processes.iter().find(|p| p.id == *id).map(|p| ProcessGpu { bytes: p.bytes() });
+        let bytes =
+            |id: &ProcessId| self.processes.iter().find(|p| p.id == *id).map(|p| ProcessGpu { bytes: p.bytes() });
         self.cgroup
             .pids()?
             .into_iter()

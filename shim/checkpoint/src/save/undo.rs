@@ -24,12 +24,10 @@ impl Saving<'_> {
                 self.end();
                 fault.during(format!("{what} (the container {became})"))
             }
-            Err(lost) => Fault::new(
-                Code::CrLost,
-                what,
-                format!("it failed ({fault}) and could not be undone ({lost})"),
-            )
-            .advise("kill the container and restore its last checkpoint"),
+            Err(lost) => {
+                Fault::new(Code::CrLost, what, format!("it failed ({fault}) and could not be undone ({lost})"))
+                    .advise("kill the container and restore its last checkpoint")
+            }
         }
     }
 
