@@ -71,11 +71,18 @@ impl Cgroup {
         self.freezer.as_deref()
     }
 
-    /// The container's folder of a controller of version 1, named as its folder in /sys/fs/cgroup.
-    pub(crate) fn controller(&self, name: &str) -> Option<PathBuf> {
+    /// The container's folder of a hierarchy of version 1, by the name of its mount in /sys/fs/cgroup. Of one without
+    /// a controller (systemd's) containers have no group of their own; they are where we are.
+    pub(crate) fn hierarchy(&self, name: &str) -> Option<PathBuf> {
+        if self.unified || name.is_empty() || name.contains('/') {
+            return None;
+        }
         let mount = Path::new(DEFAULT_CGROUP_ROOT).join(name);
-        let is_one = !self.unified && !name.is_empty() && !name.contains('/');
-        self.folders.iter().find(|folder| is_one && folder.starts_with(&mount)).cloned()
+        let own = self.folders.iter().find(|folder| folder.starts_with(&mount)).cloned();
+        own.or_else(|| {
+            let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+            Some(mount.join(group_of(&groups, name)?))
+        })
     }
 
     /// Whether cgroup version 2 rules here.
@@ -180,6 +187,16 @@ impl Cgroup {
     }
 }
 
+/// The group below the named hierarchy `name` in the text of `/proc/PID/cgroup`.
+fn group_of<'a>(groups: &'a str, name: &str) -> Option<&'a str> {
+    let path = groups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (hierarchy, path) = rest.split_once(':')?;
+        (hierarchy.strip_prefix("name=") == Some(name)).then_some(path)
+    })?;
+    Some(path.trim_start_matches('/'))
+}
+
 fn collect(folder: &Path, depth: usize, found: &mut BTreeSet<i32>) -> Result<()> {
     let text = match fs::read_to_string(folder.join(CGROUP_PROCS)) {
         // Gone meanwhile, or never there.
@@ -236,6 +253,13 @@ mod tests {
         let mut found = BTreeSet::new();
         collect(dir.path(), DEPTH_MAX, &mut found).expect("collect");
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [7, 12, 99]);
+    }
+
+    #[test]
+    fn a_named_hierarchy_is_found_by_its_name() {
+        let groups = "9:name=systemd:/user/a\n8:pids:/x\n0::/y\n";
+        assert_eq!(group_of(groups, "systemd"), Some("user/a"));
+        assert_eq!(group_of(groups, "pids"), None);
     }
 
     #[test]

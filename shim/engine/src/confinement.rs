@@ -1,4 +1,4 @@
-//! What the live spec hides from a container or makes read-only, against what a rebuilt one sees.
+//! What the live spec hides from a container or makes read-only, its mounts included, against what a rebuilt one sees.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use baton_fault::{Attempt, Code, Fault, Result};
 use nix::sys::stat::{fstat, makedev};
 
 use crate::bundle::Bundle;
-use crate::external::{masked_paths, readonly_paths};
+use crate::external::{masked_paths, readonly_paths, resolve};
 use crate::mount_table::{self, Mounted};
 use crate::rooted::Rooted;
 
@@ -22,6 +22,13 @@ pub(crate) fn check(bundle: &Bundle, pid: i32) -> Result<()> {
     let read_only_root = bundle.spec.root().as_ref().and_then(|root| root.readonly()).unwrap_or(false);
     if read_only_root && !is_read_only(&table, Path::new("/")) {
         return Err(open(Path::new("/"), "can be written"));
+    }
+    for mount in bundle.mounts() {
+        let wanted = mount.options().iter().flatten().any(|option| option == "ro");
+        let point = resolve(&bundle.rootfs, mount.destination())?;
+        if wanted && !is_read_only(&table, &point) {
+            return Err(open(&point, "can be written"));
+        }
     }
     for path in masked_paths(bundle) {
         let Ok(place) = root.find(path) else { continue };

@@ -10,8 +10,8 @@ use oci_spec::runtime::LinuxNamespaceType;
 use crate::Engine;
 use crate::bundle::Bundle;
 use crate::container::{engine, record_start, write_pid_file};
-use crate::loopback;
 use crate::workload::Workload;
+use crate::{cgroup_mount, loopback};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,7 @@ impl Engine {
         let pid = container.pid().map_or(0, |pid| pid.as_raw());
         let finish = || -> Result<()> {
             record_start(&folder, pid)?;
+            cgroup_mount::protect(&bundle, pid)?;
             if bundle.namespace(LinuxNamespaceType::Network) == Some(None) {
                 loopback::bring_up(pid)?;
             }

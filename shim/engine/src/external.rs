@@ -127,7 +127,7 @@ fn source(live: &[(PathBuf, &Mount)], cgroup: &Cgroup, point: &Path) -> Option<P
         return Some(if below.as_os_str().is_empty() { from.clone() } else { from.join(below) });
     }
     if is_cgroup(mount) {
-        return cgroup.controller(below.to_str()?);
+        return cgroup.hierarchy(below.to_str()?);
     }
     None
 }
@@ -179,7 +179,8 @@ pub(crate) fn resolve(root: &Path, path: &Path) -> Result<PathBuf> {
     Ok(done)
 }
 
-fn is_cgroup(mount: &Mount) -> bool {
+/// Whether a mount of the spec shows cgroups.
+pub(crate) fn is_cgroup(mount: &Mount) -> bool {
     matches!(mount.typ().as_deref(), Some("cgroup" | "cgroup2"))
 }
 

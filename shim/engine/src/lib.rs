@@ -9,6 +9,7 @@
 
 mod bundle;
 mod cgroup;
+mod cgroup_mount;
 mod checkpoint;
 mod confinement;
 mod container;
