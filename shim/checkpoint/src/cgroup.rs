@@ -23,6 +23,12 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
+    /// A cgroup whose members and limit are in these files.
+    #[cfg(test)]
+    pub(crate) fn in_folder(members: PathBuf, memory_limit: Option<PathBuf>) -> Cgroup {
+        Cgroup { members, memory_limit }
+    }
+
     /// The cgroup that `pid` is in.
     ///
     /// # Errors

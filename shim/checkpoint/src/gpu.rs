@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_devices::GpuUuid;
+use baton_config::Driver;
+use baton_devices::{CardUsage, GpuUuid};
 use baton_fault::{Code, Fault, Result};
 use baton_gpu_agent::Agent;
 pub use baton_gpu_agent::CudaState;
 use serde::{Deserialize, Serialize};
 
 use crate::processes::ProcessId;
+use crate::room;
 
 /// Longest wait for the driver to say the state of a process.
 pub const STATE_DEADLINE: Duration = Duration::from_secs(10);
@@ -31,6 +33,16 @@ pub trait Gpu: Send + Sync {
     async fn restore(&self, pid: u32, map: &[(GpuUuid, GpuUuid)], deadline: Duration) -> Result<()>;
     /// Locked → running.
     async fn unlock(&self, pid: u32, deadline: Duration) -> Result<()>;
+    /// What is used and free on cards, and by whom.
+    async fn usage(&self, cards: &[GpuUuid]) -> Result<Vec<CardUsage>>;
+}
+
+/// The driver of this node: its agent for CUDA, and NVML.
+pub struct NodeGpu {
+    /// The agent.
+    pub agent: Agent,
+    /// Where the driver is.
+    pub driver: Driver,
 }
 
 /// GPU memory of one process on one card.
@@ -76,28 +88,32 @@ pub async fn must_be(gpu: &dyn Gpu, process: ProcessId, wanted: CudaState, after
 }
 
 #[async_trait]
-impl Gpu for Agent {
+impl Gpu for NodeGpu {
     async fn is_cuda(&self, pid: u32) -> Result<bool> {
-        Ok(self.restore_thread(pid).await?.is_some())
+        Ok(self.agent.restore_thread(pid).await?.is_some())
     }
 
     async fn state(&self, pid: u32) -> Result<CudaState> {
-        Ok(Agent::state(self, pid).await?)
+        self.agent.state(pid).await
     }
 
     async fn lock(&self, pid: u32, timeout: Duration) -> Result<()> {
-        Ok(Agent::lock(self, pid, timeout).await?)
+        self.agent.lock(pid, timeout).await
     }
 
     async fn checkpoint(&self, pid: u32, deadline: Duration) -> Result<()> {
-        Ok(Agent::checkpoint(self, pid, deadline).await?)
+        self.agent.checkpoint(pid, deadline).await
     }
 
     async fn restore(&self, pid: u32, map: &[(GpuUuid, GpuUuid)], deadline: Duration) -> Result<()> {
-        Ok(Agent::restore(self, pid, map, deadline).await?)
+        self.agent.restore(pid, map, deadline).await
     }
 
     async fn unlock(&self, pid: u32, deadline: Duration) -> Result<()> {
-        Ok(Agent::unlock(self, pid, deadline).await?)
+        self.agent.unlock(pid, deadline).await
+    }
+
+    async fn usage(&self, cards: &[GpuUuid]) -> Result<Vec<CardUsage>> {
+        room::usage(&self.driver, cards).await
     }
 }

@@ -101,10 +101,10 @@ impl Restoration<'_> {
     }
 
     async fn room(&self) -> Result<()> {
-        if self.cards.is_empty() {
-            return Ok(());
+        match self.gpu {
+            Some(gpu) => room::wait_for(gpu, &self.shares(), ROOM_PATIENCE).await,
+            None => Ok(()),
         }
-        room::wait_for(&self.settings.driver, &self.shares(), ROOM_PATIENCE).await
     }
 
     async fn fetch(&self, into: &Path) -> Result<()> {

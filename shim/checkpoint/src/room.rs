@@ -7,7 +7,7 @@ use baton_config::Driver;
 use baton_devices::{CardUsage, GpuUuid};
 use baton_fault::{Code, Fault, Result};
 
-use crate::gpu::Share;
+use crate::gpu::{Gpu, Share};
 
 /// What a context and its fragmentation may take beyond what was counted, in bytes.
 const MARGIN: u64 = 64 << 20;
@@ -29,11 +29,11 @@ pub async fn usage(driver: &Driver, cards: &[GpuUuid]) -> Result<Vec<CardUsage>>
 ///
 /// # Errors
 /// `RESTORE_MEMORY` with both values when `patience` runs out.
-pub async fn wait_for(driver: &Driver, shares: &[Share], patience: Duration) -> Result<()> {
+pub async fn wait_for(gpu: &dyn Gpu, shares: &[Share], patience: Duration) -> Result<()> {
     let cards: Vec<GpuUuid> = shares.iter().map(|share| share.card).collect();
     let deadline = Instant::now() + patience;
     loop {
-        let usage = usage(driver, &cards).await?;
+        let usage = gpu.usage(&cards).await?;
         match lacking(shares, &usage) {
             None => return Ok(()),
             Some((share, free)) if Instant::now() >= deadline => {

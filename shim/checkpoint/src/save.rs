@@ -9,6 +9,8 @@
 //! undoing a failure.
 
 mod steps;
+#[cfg(test)]
+mod tests;
 mod undo;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +45,8 @@ pub struct Job<'a> {
     pub bundle: &'a Path,
     /// Its first process.
     pub init: u32,
+    /// Its cgroup.
+    pub cgroup: Cgroup,
     /// Whether it is frozen now.
     pub frozen: bool,
     /// The cards it has.
@@ -119,7 +123,6 @@ pub struct Saved {
 pub(crate) struct Saving<'a> {
     job: &'a Job<'a>,
     journal: Journal,
-    cgroup: Cgroup,
     lease: Option<Lease>,
     processes: Vec<CudaProcess>,
     began: Instant,
@@ -129,6 +132,8 @@ pub(crate) struct Saving<'a> {
     frozen_for: Duration,
     held_for: Duration,
     room_patience: Duration,
+    /// Whether a container that was frozen before is frozen again at the end; not when it is being resumed.
+    freeze_again: bool,
 }
 
 /// Saves a container as an image.
@@ -238,12 +243,9 @@ impl Saving<'_> {
 /// # Errors
 /// `RESTORE_MEMORY` when there is no room on the card (try again later: `held` comes back), `CR_LOST`.
 pub async fn resume(job: &Job<'_>, held: Held) -> std::result::Result<(), (Fault, Option<Held>)> {
-    let cgroup = match Cgroup::of(job.init) {
-        Ok(cgroup) => cgroup,
-        Err(fault) => return Err((fault, Some(held))),
-    };
-    let mut saving = Saving::again(job, held, cgroup);
+    let mut saving = Saving::again(job, held);
     saving.room_patience = RESUME_PATIENCE;
+    saving.freeze_again = false;
     match saving.give_back(0).await {
         Ok(()) => {
             saving.end();

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_checkpoint::engine::{Dump, Engine as _};
-use baton_checkpoint::gpu::Gpu;
+use baton_checkpoint::cgroup::Cgroup;
+use baton_checkpoint::gpu::{Gpu, NodeGpu};
 use baton_checkpoint::publish::{Order, Report, VERB, Worker};
 use baton_checkpoint::save::{self, DriverVersion, Job, Request, Saved};
 use baton_fault::{Attempt, Code, Fault, Result};
-use baton_gpu_agent::Agent;
 use containerd_shim_protos::api::CheckpointTaskRequest;
 use containerd_shim_protos::events::task::{TaskCheckpointed, TaskPaused, TaskResumed};
 use containerd_shim_protos::protobuf::Message;
@@ -148,7 +148,8 @@ fn set_phase(container: &Container, phase: Phase) {
 
 /// What a save takes of the shim, gathered before it begins.
 struct Parts {
-    agent: Option<Agent>,
+    gpu: Option<NodeGpu>,
+    cgroup: Cgroup,
     worker: ImageWorker,
     driver: Option<DriverVersion>,
     criu: String,
@@ -156,15 +157,16 @@ struct Parts {
 
 impl Parts {
     async fn gather(shim: &Shim, container: &Container) -> Result<Parts> {
-        let (agent, driver) = if container.cards.is_empty() {
+        let (gpu, driver) = if container.cards.is_empty() {
             (None, None)
         } else {
             let settings = shim.settings.driver.clone();
             let inventory = crate::create::blocking(move || baton_devices::Inventory::read(&settings)).await?;
             let driver = DriverVersion { version: inventory.driver_version, cuda_version: inventory.cuda_version };
-            (Some(shim.gpu_agent().await?), Some(driver))
+            (Some(shim.gpu().await?), Some(driver))
         };
-        Ok(Parts { agent, worker: ImageWorker::new()?, driver, criu: shim.criu_version().await? })
+        let cgroup = Cgroup::of(container.init.life().pid)?;
+        Ok(Parts { gpu, cgroup, worker: ImageWorker::new()?, driver, criu: shim.criu_version().await? })
     }
 
     fn job<'a>(&'a self, shim: &'a Shim, container: &'a Container) -> Job<'a> {
@@ -179,7 +181,8 @@ impl Parts {
             mounts: &container.mounts,
             criu: &self.criu,
             engine: &container.engine,
-            gpu: self.agent.as_ref().map(|agent| agent as &dyn Gpu),
+            gpu: self.gpu.as_ref().map(|gpu| gpu as &dyn Gpu),
+            cgroup: self.cgroup.clone(),
             worker: &self.worker,
             containerd: &shim.containerd,
             settings: &shim.settings,

@@ -93,13 +93,13 @@ async fn execute(shim: &Shim, container: &Arc<Container>, process: &Arc<Process>
 }
 
 async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Checkpoint) -> Result<u32> {
-    let agent = if container.cards.is_empty() { None } else { Some(shim.gpu_agent().await?) };
+    let gpu = if container.cards.is_empty() { None } else { Some(shim.gpu().await?) };
     let worker = ImageWorker::new()?;
     let restoration = Restoration {
         id: &container.id,
         checkpoint,
         cards: &container.cards,
-        gpu: agent.as_ref().map(|agent| agent as &dyn Gpu),
+        gpu: gpu.as_ref().map(|gpu| gpu as &dyn Gpu),
         worker: &worker,
         containerd: &shim.containerd,
         settings: &shim.settings,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use baton_checkpoint::gpu::NodeGpu;
 use baton_checkpoint::publish::Containerd;
 use baton_config::Settings;
 use baton_fault::{Code, Fault, Result};
@@ -64,19 +65,18 @@ impl Shim {
             .ok_or_else(|| Fault::new(Code::NotFound, format!("container {id}"), "there is none"))
     }
 
-    /// The GPU agent, started at its first use and kept.
+    /// The driver, with its agent, which is started at the first use and kept.
     ///
     /// # Errors
     /// `DRIVER_MISSING` or `CR_HELPER_MISSING`; it is tried again at the next use.
-    pub async fn gpu_agent(&self) -> Result<Agent> {
-        self.agent
-            .get_or_try_init(|| async {
-                let driver = self.settings.driver.clone();
-                let library = blocking(move || baton_devices::cuda_library(&driver)).await?;
-                Agent::start(&beside_the_shim("baton-gpu-agent")?, &library).await
-            })
-            .await
-            .cloned()
+    pub async fn gpu(&self) -> Result<NodeGpu> {
+        let driver = &self.settings.driver;
+        let agent = self.agent.get_or_try_init(|| async {
+            let driver = driver.clone();
+            let library = blocking(move || baton_devices::cuda_library(&driver)).await?;
+            Agent::start(&beside_the_shim("baton-gpu-agent")?, &library).await
+        });
+        Ok(NodeGpu { agent: agent.await?.clone(), driver: driver.clone() })
     }
 
     /// CRIU's version on this node.

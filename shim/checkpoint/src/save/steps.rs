@@ -11,14 +11,14 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::{Held, Job, LookedUp, Request, Saved, Saving, Staged, Step};
-use crate::cgroup::{Cgroup, MemoryLimit};
+use crate::cgroup::MemoryLimit;
 use crate::engine::Dump;
 use crate::gpu::{self, CudaProcess, CudaState, Gpu, Share};
 use crate::journal::{Journal, Undo};
 use crate::lease::Lease;
 use crate::processes::ProcessId;
 use crate::publish::{Order, PublishOrder, Report};
-use crate::{host, room};
+use crate::host;
 
 /// How often the container's processes are listed again for new CUDA processes before the save gives up.
 const ROUNDS_MAX: usize = 3;
@@ -42,20 +42,17 @@ pub(crate) struct Need {
 
 impl<'a> Saving<'a> {
     pub(crate) fn begin(job: &'a Job<'a>) -> Result<Saving<'a>> {
-        let cgroup = Cgroup::of(job.init)?;
-        let journal = Journal::begin(job.bundle)?;
-        Ok(Saving::new(job, journal, None, cgroup))
+        Ok(Saving::new(job, Journal::begin(job.bundle)?, None))
     }
 
-    pub(crate) fn again(job: &'a Job<'a>, held: Held, cgroup: Cgroup) -> Saving<'a> {
-        Saving::new(job, held.journal, held.lease, cgroup)
+    pub(crate) fn again(job: &'a Job<'a>, held: Held) -> Saving<'a> {
+        Saving::new(job, held.journal, held.lease)
     }
 
-    fn new(job: &'a Job<'a>, journal: Journal, lease: Option<Lease>, cgroup: Cgroup) -> Saving<'a> {
+    fn new(job: &'a Job<'a>, journal: Journal, lease: Option<Lease>) -> Saving<'a> {
         Saving {
             job,
             journal,
-            cgroup,
             lease,
             processes: Vec::new(),
             began: Instant::now(),
@@ -65,6 +62,7 @@ impl<'a> Saving<'a> {
             frozen_for: Duration::ZERO,
             held_for: Duration::ZERO,
             room_patience: super::ROOM_PATIENCE,
+            freeze_again: job.frozen,
         }
     }
 
@@ -102,11 +100,11 @@ impl<'a> Saving<'a> {
     }
 
     async fn preflight_all(&mut self) -> Result<Need> {
-        let pids = self.cgroup.pids()?;
+        let pids = self.job.cgroup.pids()?;
         let mut need = Need { memory: 0, gpu: 0 };
         need.memory = pids.iter().filter_map(|pid| ProcessId::now(*pid)).map(|process| process.dump_bytes()).sum();
         if !self.job.cards.is_empty() {
-            let usage = room::usage(&self.job.settings.driver, &self.uuids()).await?;
+            let usage = self.gpu()?.usage(&self.uuids()).await?;
             let ours = |pid: &u32| pids.contains(pid);
             need.gpu = usage
                 .iter()
@@ -199,7 +197,7 @@ impl<'a> Saving<'a> {
 
     async fn cuda_processes(&self) -> Result<Vec<ProcessId>> {
         let mut found = Vec::new();
-        for process in self.cgroup.pids()?.into_iter().filter_map(ProcessId::now) {
+        for process in self.job.cgroup.pids()?.into_iter().filter_map(ProcessId::now) {
             if self.gpu()?.is_cuda(process.pid).await? {
                 found.push(process);
             }
@@ -209,7 +207,7 @@ impl<'a> Saving<'a> {
 
     /// Notes what each locked process has on each card: as much has to be free again before it is brought back.
     async fn count_shares(&mut self, locked: BTreeSet<ProcessId>) -> Result<()> {
-        let usage = room::usage(&self.job.settings.driver, &self.uuids()).await?;
+        let usage = self.gpu()?.usage(&self.uuids()).await?;
         let shares = |pid: u32| {
             usage
                 .iter()
@@ -226,7 +224,7 @@ impl<'a> Saving<'a> {
     /// Lets the container have the memory that its GPU state will take in it.
     pub(super) fn raise_memory_limit(&mut self) -> Result<()> {
         let moved: u64 = self.processes.iter().map(CudaProcess::bytes).sum();
-        let Some(limit) = self.cgroup.memory_limit()?.filter(|_| moved > 0) else { return Ok(()) };
+        let Some(limit) = self.job.cgroup.memory_limit()?.filter(|_| moved > 0) else { return Ok(()) };
         self.journal.will(Undo::LowerMemoryLimit { file: limit.file.clone(), bytes: limit.bytes })?;
         MemoryLimit { bytes: limit.bytes + moved + MARGIN, ..limit }.set()
     }
@@ -273,7 +271,7 @@ impl<'a> Saving<'a> {
     async fn freeze_all(&mut self) -> Result<()> {
         self.journal.will(Undo::Thaw)?;
         self.job.engine.pause().await?;
-        for process in self.cgroup.pids()?.into_iter().filter_map(ProcessId::now) {
+        for process in self.job.cgroup.pids()?.into_iter().filter_map(ProcessId::now) {
             if process.holds_gpu_files() {
                 return Err(Fault::new(
                     Code::CrGpuStateMissing,
@@ -341,7 +339,7 @@ impl<'a> Saving<'a> {
     fn saved_processes(&self) -> Result<Vec<Process>> {
         let bytes =
             |id: &ProcessId| self.processes.iter().find(|p| p.id == *id).map(|p| ProcessGpu { bytes: p.bytes() });
-        self.cgroup
+        self.job.cgroup
             .pids()?
             .into_iter()
             .filter_map(ProcessId::now)
@@ -429,7 +427,7 @@ impl<'a> Saving<'a> {
         // Frozen processes end when they are thawed, before they run on.
         self.unfreeze().await?;
         let deadline = Instant::now() + END_PATIENCE;
-        while self.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some()) {
+        while self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some()) {
             if Instant::now() >= deadline {
                 return Err(Fault::new(Code::Deadline, format!("stop {}", self.job.id), "its processes do not end")
                     .advise("see whether one hangs in the kernel"));

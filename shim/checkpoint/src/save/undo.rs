@@ -62,7 +62,7 @@ impl Saving<'_> {
             Undo::RestoreGpu { process, shares } => self.bring_back(*process, shares).await,
             Undo::Unlock { process } => self.unlock(*process).await,
             Undo::LowerMemoryLimit { file, bytes } => lower(file, *bytes),
-            Undo::Freeze if self.job.frozen => self.job.engine.pause().await,
+            Undo::Freeze if self.freeze_again => self.job.engine.pause().await,
             Undo::Freeze => Ok(()),
             Undo::RemoveStaging { .. } | Undo::DeleteContentLease { .. } | Undo::RemoveView { .. } => {
                 forget(undo, self.job.containerd).await
@@ -71,7 +71,7 @@ impl Saving<'_> {
     }
 
     pub(super) async fn unfreeze(&mut self) -> Result<()> {
-        let alive = self.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some());
+        let alive = self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some());
         let outcome = if alive { self.job.engine.resume().await } else { Ok(()) };
         if let Some(frozen) = self.frozen_at.take() {
             self.frozen_for = frozen.elapsed();
@@ -93,7 +93,7 @@ impl Saving<'_> {
             CudaState::Locked | CudaState::Running => return Ok(()),
             state => return Err(lost(process, &format!("the driver says {state}"))),
         }
-        room::wait_for(&self.job.settings.driver, shares, self.room_patience).await?;
+        room::wait_for(gpu, shares, self.room_patience).await?;
         // The container may have been killed while it waited.
         if !process.lives() {
             return Ok(());
