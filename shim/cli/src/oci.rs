@@ -1,10 +1,12 @@
 //! The OCI runtime's verbs: from runc's arguments to one call of the engine.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
+use baton_config::Settings;
 use baton_engine::{Checkpoint, Create, Exec, Restore, Signal, TcpMode};
-use baton_fault::{Code, Fault, Result};
+use baton_fault::{Attempt, Code, Fault, Result};
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::Parser;
 use serde::Serialize;
@@ -62,12 +64,20 @@ fn only_id(parser: &mut Parser) -> Result<String> {
 
 fn create(globals: &Globals, parser: &mut Parser) -> Result<ExitCode> {
     let (id, create, _) = create_arguments(parser, false)?;
+    inject(&create.bundle)?;
     globals.engine().create(&id, &create).map(done)
 }
 
 fn run_container(globals: &Globals, parser: &mut Parser) -> Result<ExitCode> {
     let (id, create, detach) = create_arguments(parser, true)?;
+    inject(&create.bundle)?;
     globals.engine().run(&id, &create, detach).map(exit)
+}
+
+/// Gives the container the devices that it asks for, unless a shim has done so.
+fn inject(bundle: &Path) -> Result<()> {
+    let hook = std::env::current_exe().attempt(|| "find the folder of this program")?.with_file_name("baton-hook");
+    baton_devices::inject::unless_done(bundle, &Settings::load()?.driver, &hook)
 }
 
 fn create_arguments(parser: &mut Parser, may_detach: bool) -> Result<(String, Create, bool)> {

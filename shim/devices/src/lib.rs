@@ -9,6 +9,8 @@
 //! [`Inventory::read`] and [`usage`] only, the files of the driver through a root that links cannot leave.
 
 mod apply;
+mod config;
+pub mod inject;
 mod inventory;
 mod libraries;
 mod nodes;
@@ -21,6 +23,7 @@ mod root;
 mod soname;
 mod uuid;
 
+pub use config::Config;
 pub use inventory::{Card, ComputeCapability, Inventory};
 pub use libraries::cuda_library;
 pub use nodes::DeviceNode;

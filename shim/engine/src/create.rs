@@ -36,8 +36,6 @@ impl Engine {
     pub fn create(&self, id: &str, create: &Create) -> Result<()> {
         let folder = self.folder(id)?;
         let bundle = Bundle::open(&create.bundle)?;
-        // The place of device injection: one call that edits the bundle's config.json where no record in the
-        // bundle says that a shim has done so; the bundle is read again after it.
         let what = format!("create container {id}");
         let failed = |err| engine(&what, &err);
         let container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use baton_checkpoint::{gate, host, lease::Lease, room};
 use baton_config::names;
-use baton_devices::{Card, CheckedPlan, Inventory, Plan, Request, WantedCard};
+use baton_devices::{Card, CheckedPlan, Config, Inventory, Plan, Request, WantedCard, inject};
 use baton_fault::{Attempt, Code, Fault, Result};
 use baton_image::Checkpoint;
 use containerd_shim::asynchronous::io::Stdio;
 use containerd_shim::asynchronous::util::mount_rootfs;
 use containerd_shim_protos::api::CreateTaskRequest;
-use serde_json::Value;
 
 use crate::container::{Container, watched};
 use crate::engine::{Engine, beside_the_shim};
@@ -22,8 +21,6 @@ use crate::process::Process;
 use crate::service::engine_root;
 use crate::task::Shim;
 
-/// Largest config.json that is read, in bytes.
-const CONFIG_MAX: u64 = 16 << 20;
 /// Longest wait for a card whose memory another container's save has moved off for a moment.
 const LEASE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// Annotation by which the CRI says that a container belongs into a pod. Such a container gets the devices that
@@ -66,9 +63,7 @@ async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: E
         Some(plan) => {
             let uuids: Vec<_> = plan.plan().cards.iter().map(|card| card.uuid).collect();
             Lease::wait_until_free(&shim.settings.paths.run, &uuids, LEASE_PATIENCE).await?;
-            plan.apply(&mut config.value)?;
-            config.write(bundle)?;
-            baton_devices::record::write(bundle, plan.plan())?;
+            inject::apply(plan, &mut config, bundle)?;
             plan.plan().cards.clone()
         }
         None => Vec::new(),
@@ -137,12 +132,7 @@ async fn restorable(shim: &Shim, request: &CreateTaskRequest, config: &Config) -
 async fn plan_for_request(shim: &Shim, config: &Config) -> Result<Option<CheckedPlan>> {
     let Some(requested) = Request::from_config(&config.value)? else { return Ok(None) };
     let driver = shim.settings.driver.clone();
-    blocking(move || {
-        let inventory = Inventory::read(&driver)?;
-        Plan::resolve(&requested.request, &inventory, &driver, &beside_the_shim("baton-hook")?)?.check()
-    })
-    .await
-    .map(Some)
+    blocking(move || inject::plan(&requested.request, &driver, &beside_the_shim("baton-hook")?)).await.map(Some)
 }
 
 /// The devices that take the place of a checkpoint's: the gate, then one free card for each. The live container's
@@ -243,46 +233,5 @@ async fn mount(request: &CreateTaskRequest, bundle: &Path) -> Result<bool> {
 pub fn unmount(bundle: &Path) {
     if let Err(err) = containerd_shim::mount::umount_recursive(bundle.join("rootfs").to_str(), libc::MNT_DETACH) {
         log::warn!("unmount the root filesystem in {}: {err}", bundle.display());
-    }
-}
-
-/// The live config.json.
-struct Config {
-    value: Value,
-}
-
-impl Config {
-    fn read(bundle: &Path) -> Result<Config> {
-        let path = bundle.join("config.json");
-        let what = || format!("read {}", path.display());
-        let size = std::fs::metadata(&path).attempt(what)?.len();
-        if size > CONFIG_MAX {
-            return Err(Fault::new(Code::Bundle, what(), format!("{size} bytes, more than {CONFIG_MAX}")));
-        }
-        let text = std::fs::read(&path).attempt(what)?;
-        let value = serde_json::from_slice(&text).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
-        Ok(Config { value })
-    }
-
-    /// Writes it back, whole or not at all.
-    fn write(&self, bundle: &Path) -> Result<()> {
-        let (path, new) = (bundle.join("config.json"), bundle.join("config.json.new"));
-        let what = || format!("write {}", path.display());
-        let text = serde_json::to_vec(&self.value).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
-        std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path)).attempt(what)
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.value.get("annotations")?.get(name)?.as_str()
-    }
-
-    fn mounts(&self) -> Vec<String> {
-        let mounts = self.value.get("mounts").and_then(Value::as_array);
-        mounts
-            .into_iter()
-            .flatten()
-            .filter_map(|mount| mount.get("destination")?.as_str())
-            .map(str::to_string)
-            .collect()
     }
 }
