@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use baton_fault::{Attempt, Code, Fault, Result};
 use serde::{Deserialize, Serialize};
 
+/// Longest line of ancestors that is followed.
+const GENERATIONS_MAX: usize = 4096;
+
 /// A process that stays the same one: a pid and when the process began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
@@ -35,6 +38,22 @@ impl ProcessId {
         let path = PathBuf::from(format!("/proc/{}/status", self.pid));
         let text = std::fs::read_to_string(&path).attempt(|| format!("read {}", path.display()))?;
         innermost(&text).ok_or_else(|| Fault::new(Code::State, format!("read {}", path.display()), "no NSpid line"))
+    }
+
+    /// Whether it is `init` or came from it by forks: what CRIU dumps. A process that was executed into the container
+    /// later has its parent outside.
+    pub fn descends_from(&self, init: u32) -> bool {
+        let mut pid = self.pid;
+        for _ in 0..GENERATIONS_MAX {
+            if pid == init {
+                return true;
+            }
+            match std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parent(&stat)) {
+                Some(above) if above > 1 => pid = above,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Its name, at most 15 bytes; empty when it has gone.
@@ -80,6 +99,11 @@ fn state_and_start(stat: &str) -> Option<(char, u64)> {
     Some((state, begun))
 }
 
+/// The parent's pid, field 4 of `/proc/PID/stat`.
+fn parent(stat: &str) -> Option<u32> {
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
+}
+
 fn innermost(status: &str) -> Option<u32> {
     let line = status.lines().find(|line| line.starts_with("NSpid:"))?;
     line.split_whitespace().last()?.parse().ok()
@@ -101,6 +125,17 @@ mod tests {
         assert!(me.lives());
         assert!(!ProcessId { begun: me.begun + 1, ..me }.lives());
         assert!(!me.holds_gpu_files());
+    }
+
+    #[test]
+    fn a_child_descends_from_its_parent_and_not_the_other_way_round() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+        let (me, it) = (std::process::id(), ProcessId::now(child.id()).expect("alive"));
+        assert!(it.descends_from(me));
+        assert!(it.descends_from(it.pid));
+        assert!(!ProcessId::now(me).expect("alive").descends_from(it.pid));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub async fn create(shim: &Shim, request: &CreateTaskRequest) -> Result<Arc<Cont
     let options = Options::from_any(request.options.as_ref())?;
     let root = options.root.clone().unwrap_or_else(|| engine_root(&shim.settings, &shim.namespace));
     let engine = Engine::new(options.binary_name, root, options.systemd_cgroup, &request.id, &bundle)?;
+    engine.record()?;
     let mounted = mount(request, &bundle).await?;
     let outcome = make(shim, request, &bundle, engine).await;
     if outcome.is_err() && mounted {

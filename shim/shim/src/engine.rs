@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_checkpoint::engine::{Dump, Engine as Freezable};
 use baton_fault::{Attempt, Code, Fault, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::children::{self, Finished, Streams};
 
@@ -19,8 +19,12 @@ const SLOW: Duration = Duration::from_secs(3600);
 /// Most of the engine's log that is read, in bytes.
 const LOG_MAX: u64 = 1 << 20;
 
+/// Name of the file in the bundle that says which engine runs the container, for a later `delete` by a shim that
+/// was told nothing.
+const RECORD: &str = "baton-engine.json";
+
 /// The engine of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
     program: PathBuf,
     root: PathBuf,
@@ -46,6 +50,24 @@ impl Engine {
             None => beside_the_shim("baton")?,
         };
         Ok(Engine { program, root, systemd_cgroup, id: id.to_string(), bundle: bundle.to_path_buf() })
+    }
+
+    /// The engine that was written down in `bundle`; none when there is no readable record.
+    pub fn recorded(bundle: &Path) -> Option<Engine> {
+        use std::io::Read;
+        let mut text = Vec::new();
+        std::fs::File::open(bundle.join(RECORD)).ok()?.take(LOG_MAX).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Writes down in the bundle which engine runs the container.
+    ///
+    /// # Errors
+    /// Of the file operation.
+    pub fn record(&self) -> Result<()> {
+        let file = self.bundle.join(RECORD);
+        let text = serde_json::to_vec(self).map_err(|err| Fault::new(Code::System, "write down the engine", err))?;
+        std::fs::write(&file, text).attempt(|| format!("write {}", file.display()))
     }
 
     fn log(&self) -> PathBuf {

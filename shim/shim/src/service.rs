@@ -88,9 +88,9 @@ impl Service {
                 eprintln!("{what}: {fault}");
             }
         };
-        match Engine::new(None, engine_root(settings, &self.namespace), false, &self.id, bundle) {
-            Ok(engine) => report("delete the container", engine.delete(true).await),
-            Err(fault) => report("delete the container", Err(fault)),
+        // Without a record Create had not come to the engine yet.
+        if let Some(engine) = Engine::recorded(bundle) {
+            report("delete the container", engine.delete(true).await);
         }
         let left = baton_checkpoint::journal::leftovers(bundle);
         baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;

@@ -343,6 +343,7 @@ impl<'a> Saving<'a> {
             .pids()?
             .into_iter()
             .filter_map(ProcessId::now)
+            .filter(|id| id.descends_from(self.job.init))
             .map(|id| Ok(Process { pid: id.in_container()?, command: id.command(), gpu: bytes(&id) }))
             .collect()
     }
@@ -427,7 +428,7 @@ impl<'a> Saving<'a> {
         // Frozen processes end when they are thawed, before they run on.
         self.unfreeze().await?;
         let deadline = Instant::now() + END_PATIENCE;
-        while self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some()) {
+        while self.anybody_lives()? {
             if Instant::now() >= deadline {
                 return Err(Fault::new(Code::Deadline, format!("stop {}", self.job.id), "its processes do not end")
                     .advise("see whether one hangs in the kernel"));

@@ -62,7 +62,7 @@ impl Saving<'_> {
             Undo::RestoreGpu { process, shares } => self.bring_back(*process, shares).await,
             Undo::Unlock { process } => self.unlock(*process).await,
             Undo::LowerMemoryLimit { file, bytes } => lower(file, *bytes),
-            Undo::Freeze if self.freeze_again => self.job.engine.pause().await,
+            Undo::Freeze if self.freeze_again && self.anybody_lives()? => self.job.engine.pause().await,
             Undo::Freeze => Ok(()),
             Undo::RemoveStaging { .. } | Undo::DeleteContentLease { .. } | Undo::RemoveView { .. } => {
                 forget(undo, self.job.containerd).await
@@ -70,9 +70,12 @@ impl Saving<'_> {
         }
     }
 
+    pub(super) fn anybody_lives(&self) -> Result<bool> {
+        Ok(self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some()))
+    }
+
     pub(super) async fn unfreeze(&mut self) -> Result<()> {
-        let alive = self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some());
-        let outcome = if alive { self.job.engine.resume().await } else { Ok(()) };
+        let outcome = if self.anybody_lives()? { self.job.engine.resume().await } else { Ok(()) };
         if let Some(frozen) = self.frozen_at.take() {
             self.frozen_for = frozen.elapsed();
         }
