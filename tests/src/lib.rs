@@ -1,1 +1,14 @@
-//! End-to-end tests.
+//! What the end-to-end tests, the demonstration and the benchmarks share: nodes with Baton on them, the job that
+//! counts, and what can be seen of both from outside.
+//!
+//! Everything goes through the programs that a user has (`ctr`, `baton`), never through Baton's crates; the one
+//! exception is the form of a fault's line, which is a promise of its own.
+
+pub mod cards;
+pub mod count;
+pub mod image;
+pub mod job;
+pub mod machine;
+pub mod said;
+pub mod store;
+pub mod until;

@@ -1,0 +1,126 @@
+//! The job that counts, as a user runs and asks it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::Deserialize;
+
+use crate::count::checksum_after;
+use crate::machine::Machine;
+use crate::until::until;
+
+/// The image that every node has.
+pub const IMAGE: &str = baton_nodes::image::NAME;
+/// Baton, as containerd names it.
+pub const RUNTIME: &str = "io.containerd.baton.v2";
+
+/// What the job says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Status {
+    /// Steps so far.
+    pub step: u64,
+    /// The checksum after them, in hexadecimal.
+    pub checksum: String,
+    /// The card that it counts on.
+    pub gpu: Option<String>,
+    /// Bytes of additional memory.
+    pub memory: u64,
+    /// Pieces of the additional memory that are not as they were written.
+    pub damaged: u64,
+}
+
+impl Machine {
+    /// Starts a container in the background: options of `ctr run`, image, id, command.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn run_detached(&self, options: &[&str], image: &str, id: &str, command: &[&str]) {
+        let mut line = vec!["ctr", "run", "-d", "--runtime", RUNTIME];
+        line.extend(options);
+        line.extend([image, id]);
+        line.extend(command);
+        self.ok(&line);
+    }
+
+    /// Starts the job on the node's first card, and waits until it counts.
+    pub fn run_job(&self, id: &str, arguments: &[&str]) -> Status {
+        let mut command = Vec::new();
+        if !arguments.is_empty() {
+            command.push("/counter");
+            command.extend(arguments);
+        }
+        self.run_detached(&["--env", "NVIDIA_VISIBLE_DEVICES=0"], IMAGE, id, &command);
+        self.first_status(id)
+    }
+
+    /// Starts the job without a card, and waits until it counts.
+    pub fn run_cpu_job(&self, id: &str) -> Status {
+        self.run_detached(&[], IMAGE, id, &["/counter", "--cpu"]);
+        self.first_status(id)
+    }
+
+    /// Its status as soon as it listens.
+    pub fn first_status(&self, id: &str) -> Status {
+        until(&format!("{id} answers"), || {
+            let done = self.in_container(id, &["/counter", "status"]);
+            done.status.success().then(|| checked(&done.stdout))
+        })
+    }
+
+    /// Its status now; the checksum is compared with what it must be after so many steps.
+    ///
+    /// # Panics
+    /// When it does not answer, or has not counted right.
+    pub fn status(&self, id: &str) -> Status {
+        self.ask(id, &["/counter", "status"])
+    }
+
+    /// Its status once it has done that many steps.
+    ///
+    /// # Panics
+    /// When it does not get there in time, or has not counted right.
+    pub fn wait_for_step(&self, id: &str, step: u64) -> Status {
+        let status = self.ask(id, &["/counter", "wait", &step.to_string()]);
+        assert!(status.step >= step, "it answered at step {}", status.step);
+        status
+    }
+
+    fn ask(&self, id: &str, question: &[&str]) -> Status {
+        let done = self.in_container(id, question);
+        assert!(done.status.success(), "{}", self.tell(question, &done));
+        checked(&done.stdout)
+    }
+
+    /// Runs a command in a running container, through containerd.
+    pub fn in_container(&self, id: &str, command: &[&str]) -> baton_nodes::Output {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let exec = format!("e{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut line = vec!["ctr", "task", "exec", "--exec-id", &exec, id];
+        line.extend(command);
+        self.attempt(&line)
+    }
+
+    /// State and first process of a task, as containerd lists it; none when there is no such task.
+    pub fn task(&self, id: &str) -> Option<(String, u32)> {
+        self.ok(&["ctr", "task", "ls"]).lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [name, pid, state] if *name == id => Some(((*state).to_owned(), pid.parse().ok()?)),
+                _ => None,
+            }
+        })
+    }
+
+    /// State of a task, `none` when there is no such task.
+    pub fn task_state(&self, id: &str) -> String {
+        self.task(id).map_or_else(|| "none".to_owned(), |(state, _)| state)
+    }
+}
+
+/// A status whose checksum is right and whose memory is whole.
+fn checked(line: &str) -> Status {
+    let status: Status = serde_json::from_str(line).unwrap_or_else(|err| panic!("{err} in {line:?}"));
+    let wanted = format!("{:016x}", checksum_after(status.step));
+    assert_eq!(status.checksum, wanted, "the checksum after {} steps", status.step);
+    assert_eq!(status.damaged, 0, "pieces of its memory are damaged");
+    status
+}
