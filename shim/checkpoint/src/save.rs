@@ -207,7 +207,8 @@ pub struct Held {
 pub async fn checkpoint(job: &Job<'_>, dump: &Dump) -> Result<Option<Held>> {
     let mut saving = Saving::begin(job)?;
     match saving.checkpoint_steps(dump).await {
-        Ok(()) if job.frozen && dump.leave_running => Ok(Some(saving.hold())),
+        // Without cards nothing is held: the resume that containerd asks for next thaws it.
+        Ok(()) if job.frozen && dump.leave_running && !job.cards.is_empty() => Ok(Some(saving.hold())),
         Ok(()) => match saving.give_back(0).await {
             Ok(()) => {
                 saving.end();

@@ -73,7 +73,13 @@ pub(crate) fn engine(what: impl std::fmt::Display, err: &LibcontainerError) -> F
         }
         _ => Code::Engine,
     };
-    Fault::new(code, what, chain(err))
+    let advice = match code {
+        Code::Exists => "use another id, or delete the container of that id",
+        Code::NotFound => "see `baton list`",
+        Code::State => "see its state with `baton state`",
+        _ => "correct config.json or the command",
+    };
+    Fault::new(code, what, chain(err)).advise(advice)
 }
 
 /// An error and its sources, each said once.

@@ -228,12 +228,13 @@ impl Fault {
     /// A failed system call or file operation: the code follows the error (no room, missing, the rest).
     pub fn io(what: impl fmt::Display, err: &std::io::Error) -> Fault {
         use std::io::ErrorKind;
-        let code = match err.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::NoSpace,
-            ErrorKind::NotFound => Code::File,
-            _ => Code::System,
+        let (code, advice) = match err.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (Code::NoSpace, "make room there, then try again"),
+            ErrorKind::NotFound => (Code::File, "see whether the path is right"),
+            ErrorKind::PermissionDenied => (Code::System, "run it as root"),
+            _ => (Code::System, ""),
         };
-        Fault::new(code, what, err)
+        Fault::new(code, what, err).advise(advice)
     }
 
     /// The same under another code.
@@ -336,6 +337,8 @@ mod tests {
     #[test]
     fn a_full_disk_has_its_own_code() {
         let err = std::io::Error::from_raw_os_error(28);
-        assert_eq!(Fault::io("write pages-1.img", &err).code, Code::NoSpace);
+        let fault = Fault::io("write pages-1.img", &err);
+        assert_eq!(fault.code, Code::NoSpace);
+        assert!(fault.to_string().ends_with("; make room there, then try again"), "{fault}");
     }
 }

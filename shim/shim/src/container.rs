@@ -129,7 +129,8 @@ impl Container {
             Phase::Paused => "paused",
             Phase::Stopped => "stopped: the process has already finished",
         };
-        Err(Fault::new(Code::State, format!("{verb} container {}", self.id), format!("it is {is}")))
+        Err(Fault::new(Code::State, format!("{verb} container {}", self.id), format!("it is {is}"))
+            .advise("`ctr task ls` shows the state that it is in"))
     }
 }
 

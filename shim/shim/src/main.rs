@@ -20,10 +20,39 @@ mod stdio;
 mod task;
 mod terminal;
 
+use baton_fault::{Code, Fault, Result};
+
 /// containerd's name of the runtime.
 const RUNTIME: &str = baton_config::names::RUNTIME;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    if let Err(fault) = usage() {
+        eprintln!("{fault}");
+        std::process::exit(1);
+    }
     containerd_shim::asynchronous::run::<service::Service>(RUNTIME, None).await;
+}
+
+/// Refuses a command line that is none of containerd's.
+fn usage() -> Result<()> {
+    let refuse = |why: String| {
+        Err(Fault::new(Code::Usage, "start containerd-shim-baton-v2", why)
+            .advise("containerd starts it: `ctr run --runtime io.containerd.baton.v2 …`"))
+    };
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let flags = match containerd_shim::parse(&args) {
+        Ok(flags) => flags,
+        Err(err) => return refuse(err.to_string()),
+    };
+    if flags.version || flags.info {
+        return Ok(());
+    }
+    match flags.action.as_str() {
+        "start" if std::env::var_os("TTRPC_ADDRESS").is_none() => refuse("TTRPC_ADDRESS is not set".to_owned()),
+        "start" | "delete" => Ok(()),
+        "" if flags.socket.is_empty() => refuse("neither a verb nor a socket is named".to_owned()),
+        "" => Ok(()),
+        verb => refuse(format!("{verb:?} is none of its verbs")),
+    }
 }

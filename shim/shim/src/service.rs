@@ -27,6 +27,7 @@ pub struct Service {
     id: String,
     namespace: String,
     containerd: PathBuf,
+    socket: String,
 }
 
 #[async_trait]
@@ -39,6 +40,7 @@ impl Shim for Service {
             id: flags.id.clone(),
             namespace: flags.namespace.clone(),
             containerd: PathBuf::from(&flags.address),
+            socket: flags.socket.clone(),
         }
     }
 
@@ -61,6 +63,12 @@ impl Shim for Service {
 
     async fn wait(&mut self) {
         self.exit.wait().await;
+        // At once: the next shim of a container of this name would take one that still listens for its own.
+        if let Some(path) = self.socket.strip_prefix("unix://")
+            && let Err(err) = std::fs::remove_file(path)
+        {
+            log::warn!("remove the socket {path}: {err}");
+        }
     }
 
     async fn create_task_service(&self, publisher: RemotePublisher) -> Tasks {

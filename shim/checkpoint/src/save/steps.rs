@@ -425,15 +425,20 @@ impl<'a> Saving<'a> {
 
     async fn stop_all(&mut self, mark: usize) -> Result<()> {
         self.job.engine.kill_all().await?;
-        // Frozen processes end when they are thawed, before they run on.
-        self.unfreeze().await?;
+        // Frozen processes end when they are thawed, before they run on. A thaw is refused once the first process has
+        // ended, which the others may outlive by a moment.
+        let mut thawed = self.unfreeze().await;
         let deadline = Instant::now() + END_PATIENCE;
         while self.anybody_lives()? {
             if Instant::now() >= deadline {
+                thawed?;
                 return Err(Fault::new(Code::Deadline, format!("stop {}", self.job.id), "its processes do not end")
                     .advise("see whether one hangs in the kernel"));
             }
             tokio::time::sleep(END_RETRY).await;
+            if thawed.is_err() {
+                thawed = self.unfreeze().await;
+            }
         }
         if let Some(locked) = self.locked_at.take() {
             self.held_for = locked.elapsed();

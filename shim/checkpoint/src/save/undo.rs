@@ -76,6 +76,8 @@ impl Saving<'_> {
 
     pub(super) async fn unfreeze(&mut self) -> Result<()> {
         let outcome = if self.anybody_lives()? { self.job.engine.resume().await } else { Ok(()) };
+        // It may have ended between the look and the call.
+        let outcome = if outcome.is_err() && !self.anybody_lives()? { Ok(()) } else { outcome };
         if let Some(frozen) = self.frozen_at.take() {
             self.frozen_for = frozen.elapsed();
         }
