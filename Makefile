@@ -5,7 +5,7 @@ CACHE := $(or $(BATON_CACHE),/var/cache/baton)
 CARGO_DENY := 0.20.2
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all setup build test demo bench lint lint-setup clean
+.PHONY: all setup build test demo bench lint lint-setup fuzz clean
 
 all: build
 
@@ -33,6 +33,10 @@ lint: setup lint-setup
 lint-setup: setup ## cargo-deny, once, from source: two minutes
 	$(WITH) cargo deny --version >/dev/null 2>&1 || \
 	    $(WITH) cargo install --locked --version $(CARGO_DENY) --root $(CACHE)/tools cargo-deny
+
+fuzz: setup ## each parser of foreign bytes for a minute; needs rustup's nightly and cargo-fuzz
+	for target in $$($(WITH) cargo +nightly fuzz list --fuzz-dir integration/fuzz); do \
+	    $(WITH) cargo +nightly fuzz run --fuzz-dir integration/fuzz $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=65536 || exit 1; done
 
 clean: ## what was built, and whatever nodes left; the cache stays
 	-[ ! -x $(TARGET)/baton-node ] || $(TARGET)/baton-node stop --all

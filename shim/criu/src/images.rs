@@ -109,7 +109,11 @@ fn parse(bytes: &[u8]) -> std::result::Result<Vec<DumpedMount>, String> {
         }
         let length = take_u32(&mut rest).ok_or("cut in a length")? as usize;
         let (entry, after) = rest.split_at_checked(length).ok_or("cut in a mount")?;
-        mounts.push(parse_entry(entry).map_err(|err| err.to_string())?);
+        let mount = parse_entry(entry).map_err(|err| err.to_string())?;
+        if !mount.mountpoint.starts_with('/') {
+            return Err(format!("the mount point {:?} is no absolute path", mount.mountpoint));
+        }
+        mounts.push(mount);
         rest = after;
     }
     Ok(mounts)
@@ -197,6 +201,14 @@ mod tests {
             if let Ok(mounts) = parse(&whole[..length]) {
                 assert!(length == 8 || length == 8 + 4 + ENTRY.len(), "cut at {length} gave {mounts:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_mount_point_that_is_no_absolute_path_is_refused() {
+        for entry in [&b""[..], b"\x3a\x04proc", b"\x3a\x07../proc"] {
+            let why = parse(&file(&[entry])).expect_err("refused");
+            assert!(why.contains("absolute"), "{why}");
         }
     }
 

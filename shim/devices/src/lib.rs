@@ -20,7 +20,7 @@ mod plan;
 pub mod record;
 mod request;
 mod root;
-mod soname;
+pub mod soname;
 mod uuid;
 
 pub use config::Config;

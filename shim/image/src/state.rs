@@ -145,8 +145,11 @@ pub(crate) async fn bring_back(from: &Store, blob: &Descriptor, bytes: u64, into
     .await
 }
 
-/// Unpacks an archive whose files are `bytes` in all.
-fn unpack(source: impl Read, bytes: u64, into: &Path) -> Result<()> {
+/// Unpacks an archive whose files are `bytes` in all into a folder that is empty.
+///
+/// # Errors
+/// `IMAGE_CORRUPT` when it holds anything but plain files of plain names, or other than `bytes`.
+pub fn unpack(source: impl Read, bytes: u64, into: &Path) -> Result<()> {
     let unreadable = |err: std::io::Error| stream::unpack_fault(WHAT, &err);
     let mut archive = Archive::new(source);
     let mut left = bytes;
