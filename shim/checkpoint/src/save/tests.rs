@@ -234,6 +234,18 @@ fn dump() -> Dump {
     Dump { images, work, leave_running: true, open_tcp: false, external_unix_sockets: false }
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn a_paused_job_without_a_gpu_stays_paused_and_nothing_is_held() {
+    let place = Place { cards: Vec::new(), ..Place::make() };
+    let world = place.world(NEVER, true);
+    world.state.lock().expect("no panic").cuda = [CudaState::Checkpointed; 2];
+    let held = checkpoint(&place.job(&world, true), &dump()).await.expect("checkpoint");
+    assert!(held.is_none(), "nothing is off a card: a plain resume thaws it");
+    let state = world.state.lock().expect("no panic");
+    assert!(state.frozen);
+    assert_eq!(state.said, ["dump"]);
+}
+
 /// A call number that no run reaches.
 const NEVER: usize = usize::MAX;
 
