@@ -97,9 +97,9 @@ impl Show {
         self.end_section();
         println!("\n{}", self.paint("1", "Summary"));
         for (title, time) in &self.times {
-            println!("   {title:<64} {:>6.1} s", time.as_secs_f64());
+            println!("   {title:<68} {:>6.1} s", time.as_secs_f64());
         }
-        println!("   {:<64} {:>6.1} s", "all, with the nodes", self.began.elapsed().as_secs_f64());
+        println!("   {:<68} {:>6.1} s", "all, with the nodes", self.began.elapsed().as_secs_f64());
         println!("\n   {} claims were checked, and all hold.", self.held);
     }
 }
