@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use baton_fault::Code;
-use baton_nodes::cell::Cell;
 use baton_nodes::{Node, NodeOptions, Output};
 
 use crate::said;
@@ -136,7 +135,7 @@ impl Machine {
     }
 
     fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(Cell::run_dir(self.name()).join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.root_path("/var/log/containerd.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }

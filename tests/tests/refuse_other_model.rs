@@ -43,7 +43,7 @@ fn another_model_is_refused_before_any_large_blob_is_read() {
 /// Takes the node's cards to another version of the driver.
 fn change_driver(node: &Machine, cards: &str, version: &str) {
     let program = format!("{BIN}/baton-sim-card");
-    node.ok(&["sh", "-c", "kill $(pidof baton-sim-card)"]);
+    node.ok(&["sh", "-c", "kill $(pgrep -x baton-sim-card)"]);
     let seed = node.name().to_owned();
     node.ok(&[
         &program,
