@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use baton_fault::{Attempt, Code, Fault, Result};
 
@@ -12,6 +13,10 @@ const MOUNT: &str = "/sys/fs/cgroup";
 const DEPTH_MAX: usize = 16;
 /// Most processes of a container that Baton handles.
 const PROCESSES_MAX: usize = 65_536;
+
+/// Longest wait for the kernel to thaw a cgroup, and how often it is told to.
+const THAW_PATIENCE: Duration = Duration::from_secs(30);
+const THAW_RETRY: Duration = Duration::from_millis(20);
 
 /// The cgroup of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +89,34 @@ impl Cgroup {
         let mut pids = BTreeSet::new();
         collect(&self.members, 0, &mut pids)?;
         Ok(pids.into_iter().collect())
+    }
+
+    /// Thaws the cgroup, whoever froze it, and waits until the kernel says so. One that is gone counts as thawed.
+    ///
+    /// # Errors
+    /// `DEADLINE` when it stays frozen.
+    pub async fn thaw(&self) -> Result<()> {
+        // v1 and v2: the file, what thaws, what a frozen one reads.
+        let files = [("freezer.state", "THAWED", "THAWED"), ("cgroup.freeze", "0", "0")];
+        let Some((file, word, thawed)) =
+            files.iter().map(|(name, word, thawed)| (self.members.join(name), word, thawed)).find(|(file, ..)| file.exists())
+        else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + THAW_PATIENCE;
+        loop {
+            let outcome = std::fs::write(&file, word).and_then(|()| std::fs::read_to_string(&file));
+            match outcome {
+                Ok(state) if state.trim() == *thawed => return Ok(()),
+                Err(_) if !file.exists() => return Ok(()),
+                Err(err) if Instant::now() >= deadline => return Err(Fault::io(format!("thaw {}", file.display()), &err)),
+                Ok(state) if Instant::now() >= deadline => {
+                    return Err(Fault::new(Code::Deadline, format!("thaw {}", file.display()), format!("it stays {}", state.trim()))
+                        .advise("see whether something freezes it again"));
+                }
+                _ => tokio::time::sleep(THAW_RETRY).await,
+            }
+        }
     }
 
     /// The memory limit in bytes; none when there is no limit or no such controller.
@@ -182,6 +215,16 @@ mod tests {
         std::fs::write(folder.path().join("inner/cgroup.procs"), "3\n11\n").expect("procs");
         let cgroup = Cgroup { members: folder.path().to_path_buf(), memory_limit: None };
         assert_eq!(cgroup.pids().expect("pids"), [3, 7, 11]);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_frozen_cgroup_is_thawed_and_one_that_is_gone_counts_as_thawed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let cgroup = Cgroup { members: folder.path().to_path_buf(), memory_limit: None };
+        cgroup.thaw().await.expect("gone");
+        std::fs::write(folder.path().join("freezer.state"), "FROZEN\n").expect("write");
+        cgroup.thaw().await.expect("thawed");
+        assert_eq!(std::fs::read_to_string(folder.path().join("freezer.state")).expect("read"), "THAWED");
     }
 
     #[test]

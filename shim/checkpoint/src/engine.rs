@@ -1,6 +1,7 @@
 //! What a save and a restore need of the engine that runs a container.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_fault::Result;
@@ -30,6 +31,6 @@ pub trait Engine: Send + Sync {
     /// Sends SIGKILL to every process; frozen ones end when thawed.
     async fn kill_all(&self) -> Result<()>;
     /// Has CRIU write the images. A frozen container stays frozen, a running one goes on, unless it is not to
-    /// be left running.
-    async fn dump(&self, dump: &Dump) -> Result<()>;
+    /// be left running. When this returns, also after an overrun of `limit`, nothing touches the container any more.
+    async fn dump(&self, dump: &Dump, limit: Duration) -> Result<()>;
 }

@@ -1,5 +1,6 @@
 //! What a save and a restore ask of the driver for each process of a container.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +10,7 @@ use baton_fault::{Code, Fault, Result};
 use baton_gpu_agent::Agent;
 pub use baton_gpu_agent::CudaState;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use crate::processes::ProcessId;
 use crate::room;
@@ -37,12 +39,38 @@ pub trait Gpu: Send + Sync {
     async fn usage(&self, cards: &[GpuUuid]) -> Result<Vec<CardUsage>>;
 }
 
-/// The driver of this node: its agent for CUDA, and NVML.
+/// The driver of this node: its agent for CUDA, started at the first call, kept, and started anew when it has ended;
+/// and NVML.
 pub struct NodeGpu {
+    program: PathBuf,
+    driver: Driver,
+    agent: Mutex<Option<Agent>>,
+}
+
+impl NodeGpu {
+    /// The driver under `driver`, with the agent `program` (an absolute path).
+    pub fn new(program: PathBuf, driver: Driver) -> NodeGpu {
+        NodeGpu { program, driver, agent: Mutex::new(None) }
+    }
+
     /// The agent.
-    pub agent: Agent,
-    /// Where the driver is.
-    pub driver: Driver,
+    ///
+    /// # Errors
+    /// `DRIVER_MISSING` or `CR_HELPER_MISSING`; it is tried again at the next call.
+    pub async fn agent(&self) -> Result<Agent> {
+        // Held while it starts, so that only one is started: whoever wants it has to wait for it anyway.
+        let mut slot = self.agent.lock().await;
+        if let Some(agent) = slot.as_ref().filter(|agent| agent.is_alive()) {
+            return Ok(agent.clone());
+        }
+        let driver = self.driver.clone();
+        let library = tokio::task::spawn_blocking(move || baton_devices::cuda_library(&driver))
+            .await
+            .map_err(|err| Fault::new(Code::System, "look for the CUDA library", err))??;
+        let agent = Agent::start(&self.program, &library).await?;
+        *slot = Some(agent.clone());
+        Ok(agent)
+    }
 }
 
 /// GPU memory of one process on one card.
@@ -90,27 +118,27 @@ pub async fn must_be(gpu: &dyn Gpu, process: ProcessId, wanted: CudaState, after
 #[async_trait]
 impl Gpu for NodeGpu {
     async fn is_cuda(&self, pid: u32) -> Result<bool> {
-        Ok(self.agent.restore_thread(pid).await?.is_some())
+        Ok(self.agent().await?.restore_thread(pid).await?.is_some())
     }
 
     async fn state(&self, pid: u32) -> Result<CudaState> {
-        self.agent.state(pid).await
+        self.agent().await?.state(pid).await
     }
 
     async fn lock(&self, pid: u32, timeout: Duration) -> Result<()> {
-        self.agent.lock(pid, timeout).await
+        self.agent().await?.lock(pid, timeout).await
     }
 
     async fn checkpoint(&self, pid: u32, deadline: Duration) -> Result<()> {
-        self.agent.checkpoint(pid, deadline).await
+        self.agent().await?.checkpoint(pid, deadline).await
     }
 
     async fn restore(&self, pid: u32, map: &[(GpuUuid, GpuUuid)], deadline: Duration) -> Result<()> {
-        self.agent.restore(pid, map, deadline).await
+        self.agent().await?.restore(pid, map, deadline).await
     }
 
     async fn unlock(&self, pid: u32, deadline: Duration) -> Result<()> {
-        self.agent.unlock(pid, deadline).await
+        self.agent().await?.unlock(pid, deadline).await
     }
 
     async fn usage(&self, cards: &[GpuUuid]) -> Result<Vec<CardUsage>> {

@@ -72,6 +72,20 @@ pub enum Undo {
     Thaw,
 }
 
+impl Undo {
+    /// Whether it only tidies up: it can wait, and no job depends on it.
+    pub fn can_wait(&self) -> bool {
+        match self {
+            Undo::RemoveStaging { .. } | Undo::DeleteContentLease { .. } | Undo::RemoveView { .. } => true,
+            Undo::Unlock { .. }
+            | Undo::LowerMemoryLimit { .. }
+            | Undo::RestoreGpu { .. }
+            | Undo::Freeze
+            | Undo::Thaw => false,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
@@ -85,32 +99,43 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     pending: Vec<(usize, Undo)>,
+    postponed: Vec<(usize, Undo)>,
     written: usize,
 }
 
 impl Journal {
-    /// Begins a journal in `bundle`.
+    /// Begins a journal in `bundle`. What an earlier save could not tidy up is taken over.
     ///
     /// # Errors
-    /// `EXISTS` when another save's is there, `NO_SPACE` or `SYSTEM` when it cannot be written.
+    /// `STATE` when an earlier save could not be undone, `NO_SPACE` or `SYSTEM` when it cannot be written.
     pub fn begin(bundle: &Path) -> Result<Journal> {
         let path = bundle.join(NAME);
+        let left = leftovers(bundle);
+        if !left.iter().all(Undo::can_wait) {
+            return Err(Fault::new(
+                Code::State,
+                format!("begin the journal {}", path.display()),
+                "an earlier save is under way, or could not be undone",
+            )
+            .advise("kill the container and restore its last checkpoint"));
+        }
+        let what = || format!("begin the journal {}", path.display());
+        match std::fs::remove_file(&path) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => return Err(Fault::io(what(), &err)),
+            _ => {}
+        }
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
-            .map_err(|err| {
-                let fault = Fault::io(format!("begin the journal {}", path.display()), &err);
-                if err.kind() == std::io::ErrorKind::AlreadyExists {
-                    return fault.with_code(Code::Exists).advise(
-                        "another save of this container is under way or was cut off; wait, or restart the container",
-                    );
-                }
-                fault
-            })?;
-        Ok(Journal { path, file, pending: Vec::new(), written: 0 })
+            .attempt(what)?;
+        let mut journal = Journal { path, file, pending: Vec::new(), postponed: Vec::new(), written: 0 };
+        for undo in left.into_iter().rev() {
+            journal.will(undo)?;
+        }
+        Ok(journal)
     }
 
     /// Writes down what undoes the step that is about to be taken.
@@ -144,9 +169,32 @@ impl Journal {
         }
     }
 
-    /// Ends the journal: nothing is left to undo.
+    /// Leaves the newest entry for later: it could not be done now, and can wait.
+    pub fn postpone(&mut self) {
+        self.postponed.extend(self.pending.pop());
+    }
+
+    /// What was left for later, oldest first.
+    pub fn postponed(&self) -> Vec<Undo> {
+        self.postponed.iter().map(|(_, undo)| undo.clone()).collect()
+    }
+
+    /// Says that an entry which had been left for later has been undone.
+    pub fn made_up_for(&mut self, undo: &Undo) {
+        if let Some(at) = self.postponed.iter().position(|(_, waiting)| waiting == undo) {
+            let (number, _) = self.postponed.remove(at);
+            if let Err(fault) = self.append(&Entry::Undone(number)) {
+                log::warn!("{fault}");
+            }
+        }
+    }
+
+    /// Ends the journal. The file goes when nothing is left to undo; otherwise the next save, or the shim's `delete`,
+    /// finds in it what there is to tidy up.
     pub fn end(self) {
-        debug_assert!(self.pending.is_empty(), "ended with {:?}", self.pending);
+        if !self.pending.is_empty() || !self.postponed.is_empty() {
+            return;
+        }
         if let Err(err) = std::fs::remove_file(&self.path) {
             log::warn!("remove the journal {}: {err}", self.path.display());
         }
@@ -219,10 +267,31 @@ mod tests {
     }
 
     #[test]
-    fn two_saves_at_once_are_refused_and_none_is_left_after_the_end() {
+    fn what_can_wait_is_taken_over_by_the_next_save() {
         let bundle = tempfile::tempdir().expect("folder");
-        let journal = Journal::begin(bundle.path()).expect("begin");
-        assert_eq!(Journal::begin(bundle.path()).expect_err("second").code, Code::Exists);
+        let lease = Undo::DeleteContentLease { id: "l".into() };
+        let mut journal = Journal::begin(bundle.path()).expect("begin");
+        journal.will(lease.clone()).expect("will");
+        journal.will(Undo::Thaw).expect("will");
+        journal.undone();
+        journal.postpone();
+        assert_eq!(journal.postponed(), [lease.clone()]);
+        journal.end();
+        let mut next = Journal::begin(bundle.path()).expect("the next save");
+        assert_eq!(next.next_above(0), Some(lease.clone()));
+        next.postpone();
+        next.made_up_for(&lease);
+        next.end();
+        assert!(!bundle.path().join(NAME).exists());
+    }
+
+    #[test]
+    fn a_save_that_could_not_be_undone_blocks_the_next_and_none_is_left_after_the_end() {
+        let bundle = tempfile::tempdir().expect("folder");
+        let mut journal = Journal::begin(bundle.path()).expect("begin");
+        journal.will(unlock(1)).expect("will");
+        assert_eq!(Journal::begin(bundle.path()).expect_err("second").code, Code::State);
+        journal.undone();
         journal.end();
         assert!(leftovers(bundle.path()).is_empty());
         Journal::begin(bundle.path()).expect("free again").end();

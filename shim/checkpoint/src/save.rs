@@ -117,6 +117,8 @@ pub struct Saved {
     pub steps: Vec<Step>,
     /// Whether the container was stopped.
     pub stopped: bool,
+    /// Whether it ended by itself, or was killed by somebody else, while it was being saved.
+    pub ended: bool,
 }
 
 /// A save under way.
@@ -150,7 +152,7 @@ pub async fn save(job: &Job<'_>, request: &Request) -> Result<Saved> {
     let mut saving = Saving::begin(job)?;
     match saving.all_steps(request).await {
         Ok(saved) => {
-            saving.end();
+            saving.finish().await;
             Ok(saved)
         }
         Err(fault) => Err(saving.fail(fault).await),
@@ -172,7 +174,7 @@ impl Saving<'_> {
         self.verify_gone_from_the_card().await?;
         self.freeze().await?;
         let manifest = self.describe(&base, &record).await?;
-        self.dump(&staged).await?;
+        self.dump(&staged, need).await?;
         let layer = self.diff(&store, &staged, &record).await?;
         let order = self.order(request, &staged, (base, layer, manifest));
         let report = if request.stop {
@@ -211,7 +213,7 @@ pub async fn checkpoint(job: &Job<'_>, dump: &Dump) -> Result<Option<Held>> {
         Ok(()) if job.frozen && dump.leave_running && !job.cards.is_empty() => Ok(Some(saving.hold())),
         Ok(()) => match saving.give_back(0).await {
             Ok(()) => {
-                saving.end();
+                saving.finish().await;
                 Ok(None)
             }
             Err(fault) => Err(saving.fail(fault).await),
@@ -223,7 +225,7 @@ pub async fn checkpoint(job: &Job<'_>, dump: &Dump) -> Result<Option<Held>> {
 impl Saving<'_> {
     /// The order of a save up to the dump.
     async fn checkpoint_steps(&mut self, dump: &Dump) -> Result<()> {
-        self.preflight().await?;
+        let need = self.preflight().await?;
         self.lease().await?;
         self.thaw().await?;
         self.lock_all().await?;
@@ -231,7 +233,7 @@ impl Saving<'_> {
         self.checkpoint_all().await?;
         self.verify_gone_from_the_card().await?;
         self.freeze().await?;
-        self.dump_into(dump).await
+        self.dump_into(dump, need).await
     }
 
     fn hold(self) -> Held {
@@ -249,7 +251,7 @@ pub async fn resume(job: &Job<'_>, held: Held) -> std::result::Result<(), (Fault
     saving.freeze_again = false;
     match saving.give_back(0).await {
         Ok(()) => {
-            saving.end();
+            saving.finish().await;
             Ok(())
         }
         Err(fault) => Err((fault, Some(saving.hold()))),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use baton_fault::{Code, Fault, Result};
 use rust_criu::rust_criu_protobuf::rpc;
@@ -30,6 +31,18 @@ impl fmt::Display for Version {
             write!(f, ".{}", self.sublevel)?;
         }
         Ok(())
+    }
+}
+
+impl FromStr for Version {
+    type Err = ();
+
+    /// Reads `4.2` or `4.2.1`.
+    fn from_str(text: &str) -> std::result::Result<Version, ()> {
+        let mut parts = text.split('.').map(|part| part.parse::<u32>().map_err(drop));
+        let (major, minor) = (parts.next().ok_or(())??, parts.next().ok_or(())??);
+        let sublevel = parts.next().transpose()?.unwrap_or(0);
+        if parts.next().is_some() { Err(()) } else { Ok(Version { major, minor, sublevel }) }
     }
 }
 
@@ -98,6 +111,17 @@ fn ask(path: &Path) -> Result<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared_as_numbers() {
+        let version = |text: &str| text.parse::<Version>();
+        assert_eq!(version("4.2.1").map(|v| v.to_string()), Ok("4.2.1".to_string()));
+        assert!(version("4.10") > version("4.9.9"));
+        assert_eq!(version("4.2"), Ok(VERSION_MIN));
+        for text in ["", "4", "4.x", "4.2.1.0", "-4.2", "4.2 (gitid 1)"] {
+            assert_eq!(version(text), Err(()), "{text}");
+        }
+    }
 
     #[test]
     fn versions_compare_by_number() {

@@ -118,6 +118,11 @@ impl Agent {
         self.inner.version
     }
 
+    /// Whether it still answers; one that has ended never does again, and another has to be started.
+    pub fn is_alive(&self) -> bool {
+        open(&self.inner.pending).is_some()
+    }
+
     /// The agent's process id; `None` once it has ended and was waited for.
     pub fn pid(&self) -> Option<u32> {
         self.inner.child.id()

@@ -14,6 +14,10 @@ use tokio::net::unix::pipe;
 /// Most output that is kept of a program, in bytes; the rest is read and dropped.
 const OUTPUT_MAX: usize = 1 << 20;
 
+/// How long an orphan may go on by itself, and how often it is looked at.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(20);
+const ORPHAN_RETRY: Duration = Duration::from_millis(20);
+
 /// How a program ended and what it printed.
 pub struct Finished {
     /// Exit status, or 128 + the signal that ended it.
@@ -131,6 +135,46 @@ pub async fn run_with_streams(mut command: Command, streams: Streams, limit: Dur
                 .advise("see the engine's log in the bundle"))
         }
     }
+}
+
+/// Waits until no program of that name is a child of the shim any more: one whose own parent was killed becomes the
+/// shim's. It is given time to end by itself, and then killed.
+///
+/// # Errors
+/// `DEADLINE` when it survives even that.
+pub async fn end_orphans(name: &str) -> Result<()> {
+    let began = std::time::Instant::now();
+    loop {
+        let orphans = orphans(name);
+        if orphans.is_empty() {
+            return Ok(());
+        }
+        if began.elapsed() > ORPHAN_PATIENCE {
+            orphans.iter().for_each(|pid| kill(*pid));
+        }
+        if began.elapsed() > 2 * ORPHAN_PATIENCE {
+            return Err(Fault::new(Code::Deadline, format!("end the program {name} that lost its parent"), "it does not end")
+                .advise("see whether it hangs in the kernel"));
+        }
+        tokio::time::sleep(ORPHAN_RETRY).await;
+    }
+}
+
+fn orphans(name: &str) -> Vec<u32> {
+    let me = std::process::id();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // `PID (NAME) STATE PPID …`; the name may hold brackets.
+            let Some((head, tail)) = stat.rsplit_once(") ") else { return false };
+            let mut fields = tail.split_whitespace();
+            let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse::<u32>().ok()));
+            head.split_once(" (").is_some_and(|(_, comm)| comm == name) && state != Some("Z") && parent == Some(me)
+        })
+        .collect()
 }
 
 fn spawn(command: &mut Command) -> Result<std::process::Child> {

@@ -214,7 +214,7 @@ impl Freezable for Engine {
         self.kill(9, true).await
     }
 
-    async fn dump(&self, dump: &Dump) -> Result<()> {
+    async fn dump(&self, dump: &Dump, limit: Duration) -> Result<()> {
         let mut command = self.command("checkpoint");
         command.arg("--image-path").arg(&dump.images).arg("--work-path").arg(&dump.work).arg("--file-locks");
         if dump.leave_running {
@@ -227,7 +227,12 @@ impl Freezable for Engine {
             command.arg("--ext-unix-sk");
         }
         command.arg(&self.id);
-        self.finish("checkpoint", command, SLOW).await.map(drop)
+        let outcome = self.finish("checkpoint", command, limit).await.map(drop);
+        if outcome.is_err() {
+            // An engine that was killed leaves CRIU at work; it has to let go of the processes before they may run.
+            children::end_orphans("criu").await?;
+        }
+        outcome
     }
 }
 

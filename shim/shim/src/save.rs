@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_checkpoint::engine::{Dump, Engine as _};
 use baton_checkpoint::cgroup::Cgroup;
-use baton_checkpoint::gpu::{Gpu, NodeGpu};
+use baton_checkpoint::gpu::Gpu;
 use baton_checkpoint::publish::{Order, Report, VERB, Worker};
 use baton_checkpoint::save::{self, DriverVersion, Job, Request, Saved};
 use baton_fault::{Attempt, Code, Fault, Result};
@@ -148,7 +148,6 @@ fn set_phase(container: &Container, phase: Phase) {
 
 /// What a save takes of the shim, gathered before it begins.
 struct Parts {
-    gpu: Option<NodeGpu>,
     cgroup: Cgroup,
     worker: ImageWorker,
     driver: Option<DriverVersion>,
@@ -157,16 +156,18 @@ struct Parts {
 
 impl Parts {
     async fn gather(shim: &Shim, container: &Container) -> Result<Parts> {
-        let (gpu, driver) = if container.cards.is_empty() {
-            (None, None)
+        let driver = if container.cards.is_empty() {
+            None
         } else {
             let settings = shim.settings.driver.clone();
             let inventory = crate::create::blocking(move || baton_devices::Inventory::read(&settings)).await?;
             let driver = DriverVersion { version: inventory.driver_version, cuda_version: inventory.cuda_version };
-            (Some(shim.gpu().await?), Some(driver))
+            // Before anything is touched: whether there is an agent at all.
+            shim.gpu.agent().await?;
+            Some(driver)
         };
         let cgroup = Cgroup::of(container.init.life().pid)?;
-        Ok(Parts { gpu, cgroup, worker: ImageWorker::new()?, driver, criu: shim.criu_version().await? })
+        Ok(Parts { cgroup, worker: ImageWorker::new()?, driver, criu: shim.criu_version().await? })
     }
 
     fn job<'a>(&'a self, shim: &'a Shim, container: &'a Container) -> Job<'a> {
@@ -181,7 +182,7 @@ impl Parts {
             mounts: &container.mounts,
             criu: &self.criu,
             engine: &container.engine,
-            gpu: self.gpu.as_ref().map(|gpu| gpu as &dyn Gpu),
+            gpu: (!container.cards.is_empty()).then_some(&shim.gpu as &dyn Gpu),
             cgroup: self.cgroup.clone(),
             worker: &self.worker,
             containerd: &shim.containerd,

@@ -51,7 +51,11 @@ impl Shim for Service {
 
     async fn delete_shim(&mut self) -> Result<DeleteResponse, Error> {
         let bundle = std::env::current_dir().map_err(|err| Error::Other(format!("find the bundle: {err}")))?;
-        let settings = Settings::load().map_err(|fault| Error::Other(fault.to_string()))?;
+        // Whatever the settings have become, the container must not stay: its bundle says what ran it.
+        let settings = Settings::load().unwrap_or_else(|fault| {
+            eprintln!("{fault}");
+            Settings::default()
+        });
         self.sweep(&bundle, &settings).await;
         Ok(DeleteResponse {
             pid: 0,

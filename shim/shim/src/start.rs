@@ -93,13 +93,12 @@ async fn execute(shim: &Shim, container: &Arc<Container>, process: &Arc<Process>
 }
 
 async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Checkpoint) -> Result<u32> {
-    let gpu = if container.cards.is_empty() { None } else { Some(shim.gpu().await?) };
     let worker = ImageWorker::new()?;
     let restoration = Restoration {
         id: &container.id,
         checkpoint,
         cards: &container.cards,
-        gpu: gpu.as_ref().map(|gpu| gpu as &dyn Gpu),
+        gpu: (!container.cards.is_empty()).then_some(&shim.gpu as &dyn Gpu),
         worker: &worker,
         containerd: &shim.containerd,
         settings: &shim.settings,

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use baton_checkpoint::gpu::NodeGpu;
 use baton_checkpoint::publish::Containerd;
 use baton_config::Settings;
+use baton_criu::{VERSION_MIN, Version};
 use baton_fault::{Code, Fault, Result};
-use baton_gpu_agent::Agent;
 use containerd_shim::asynchronous::ExitSignal;
 use containerd_shim::asynchronous::io::Stdio;
 use containerd_shim::util::convert_to_timestamp;
@@ -42,7 +42,8 @@ pub struct Shim {
     /// Where the shim says what happened.
     pub events: Events,
     containers: Mutex<HashMap<String, Option<Arc<Container>>>>,
-    agent: OnceCell<Agent>,
+    /// The driver, with its agent.
+    pub gpu: NodeGpu,
     criu: OnceCell<String>,
     exit: Arc<ExitSignal>,
 }
@@ -65,20 +66,6 @@ impl Shim {
             .ok_or_else(|| Fault::new(Code::NotFound, format!("container {id}"), "there is none"))
     }
 
-    /// The driver, with its agent, which is started at the first use and kept.
-    ///
-    /// # Errors
-    /// `DRIVER_MISSING` or `CR_HELPER_MISSING`; it is tried again at the next use.
-    pub async fn gpu(&self) -> Result<NodeGpu> {
-        let driver = &self.settings.driver;
-        let agent = self.agent.get_or_try_init(|| async {
-            let driver = driver.clone();
-            let library = blocking(move || baton_devices::cuda_library(&driver)).await?;
-            Agent::start(&beside_the_shim("baton-gpu-agent")?, &library).await
-        });
-        Ok(NodeGpu { agent: agent.await?.clone(), driver: driver.clone() })
-    }
-
     /// CRIU's version on this node.
     ///
     /// # Errors
@@ -94,10 +81,12 @@ impl Shim {
             let finished =
                 children::run(command, None, Duration::from_secs(10)).await.map_err(|fault| lacking(&fault))?;
             let text = String::from_utf8_lossy(&finished.stdout).into_owned();
-            text.lines()
-                .find_map(|line| line.strip_prefix("Version:"))
-                .map(|version| version.trim().to_string())
-                .ok_or_else(|| lacking(&"it says none"))
+            let version = text.lines().find_map(|line| line.strip_prefix("Version:")?.trim().parse::<Version>().ok());
+            match version {
+                None => Err(lacking(&"it says none")),
+                Some(old) if old < VERSION_MIN => Err(lacking(&format!("it is {old}, needed is {VERSION_MIN}"))),
+                Some(version) => Ok(version.to_string()),
+            }
         });
         version.await.cloned()
     }
@@ -125,13 +114,17 @@ impl Tasks {
         events: Events,
         exit: Arc<ExitSignal>,
     ) -> Tasks {
+        let agent = match beside_the_shim("baton-gpu-agent") {
+            Ok(agent) => agent,
+            Err(fault) => return Tasks::refusing(fault, exit),
+        };
         Tasks(Ok(Arc::new(Shim {
             containerd: Containerd { socket: containerd, namespace: namespace.clone() },
             namespace,
-            settings,
             events,
             containers: Mutex::default(),
-            agent: OnceCell::new(),
+            gpu: NodeGpu::new(agent, settings.driver.clone()),
+            settings,
             criu: OnceCell::new(),
             exit,
         })))
@@ -392,6 +385,9 @@ impl Tasks {
                 });
                 Ok(())
             }
+            // Its pid is not known yet, and a signal to pid 0 would go to the shim's own process group.
+            _ if pid == 0 => Err(Fault::new(Code::State, format!("kill a process of {}", request.id), "it is being started")
+                .advise("try again")),
             _ if !request.exec_id.is_empty() => signal(pid, request.signal).map_err(|errno| match errno {
                 nix::errno::Errno::ESRCH => gone(),
                 errno => Fault::new(Code::System, format!("signal process {pid}"), errno),
@@ -428,7 +424,7 @@ impl Tasks {
 }
 
 fn signal(pid: u32, signal: u32) -> nix::Result<()> {
-    let pid = i32::try_from(pid).map_err(|_| nix::errno::Errno::ESRCH)?;
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1).ok_or(nix::errno::Errno::ESRCH)?;
     let number = i32::try_from(signal).map_err(|_| nix::errno::Errno::EINVAL)?;
     // SAFETY: a plain system call on numbers; real-time signals have no name in nix.
     nix::errno::Errno::result(unsafe { libc::kill(pid, number) }).map(drop)

@@ -26,6 +26,10 @@ const ROUNDS_MAX: usize = 3;
 const LEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// Room that is asked for beyond what was counted, in bytes: CRIU's small images, page tables, growth meanwhile.
 const MARGIN: u64 = 64 << 20;
+/// Longest time for a dump: this, and as much as a slow disk takes for the memory.
+const DUMP_LIMIT: Duration = Duration::from_secs(120);
+/// The slowest disk that a dump waits for, in bytes per second.
+const DUMP_BYTES_PER_SECOND: u64 = 50 << 20;
 /// Longest wait for killed processes to be gone.
 const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether they are.
@@ -64,11 +68,6 @@ impl<'a> Saving<'a> {
             room_patience: super::ROOM_PATIENCE,
             freeze_again: job.frozen,
         }
-    }
-
-    /// Ends a save that has nothing left to undo.
-    pub(crate) fn end(self) {
-        self.journal.end();
     }
 
     pub(super) fn note<T>(&mut self, name: &str, began: Instant, outcome: Result<T>) -> Result<T> {
@@ -349,13 +348,14 @@ impl<'a> Saving<'a> {
     }
 
     /// Has CRIU write the images of the frozen container into the staging folder.
-    pub(super) async fn dump(&mut self, staged: &Staged) -> Result<()> {
-        self.dump_into(&staged.dump()).await
+    pub(super) async fn dump(&mut self, staged: &Staged, need: Need) -> Result<()> {
+        self.dump_into(&staged.dump(), need).await
     }
 
-    pub(super) async fn dump_into(&mut self, dump: &Dump) -> Result<()> {
+    pub(super) async fn dump_into(&mut self, dump: &Dump, need: Need) -> Result<()> {
         let began = Instant::now();
-        let outcome = self.job.engine.dump(dump).await;
+        let limit = DUMP_LIMIT + Duration::from_secs((need.memory + need.gpu) / DUMP_BYTES_PER_SECOND);
+        let outcome = self.job.engine.dump(dump, limit).await;
         self.note("CRIU dump", began, outcome)
     }
 
@@ -425,20 +425,15 @@ impl<'a> Saving<'a> {
 
     async fn stop_all(&mut self, mark: usize) -> Result<()> {
         self.job.engine.kill_all().await?;
-        // Frozen processes end when they are thawed, before they run on. A thaw is refused once the first process has
-        // ended, which the others may outlive by a moment.
-        let mut thawed = self.unfreeze().await;
+        // Frozen processes end when they are thawed, before they run on.
+        self.unfreeze().await?;
         let deadline = Instant::now() + END_PATIENCE;
         while self.anybody_lives()? {
             if Instant::now() >= deadline {
-                thawed?;
                 return Err(Fault::new(Code::Deadline, format!("stop {}", self.job.id), "its processes do not end")
                     .advise("see whether one hangs in the kernel"));
             }
             tokio::time::sleep(END_RETRY).await;
-            if thawed.is_err() {
-                thawed = self.unfreeze().await;
-            }
         }
         if let Some(locked) = self.locked_at.take() {
             self.held_for = locked.elapsed();
@@ -464,6 +459,7 @@ impl<'a> Saving<'a> {
             total_ms: millis(self.began.elapsed()),
             steps: std::mem::take(&mut self.steps),
             stopped: request.stop,
+            ended: !request.stop && ProcessId::now(self.job.init).is_none(),
         }
     }
 }

@@ -13,30 +13,59 @@ use crate::processes::ProcessId;
 use crate::publish::Containerd;
 use crate::room;
 
+/// How often tidying up is tried again at the end of a save, and how long it is waited before each try.
+const TIDY_TRIES: usize = 10;
+const TIDY_RETRY: Duration = Duration::from_millis(500);
+
 impl Saving<'_> {
     /// Undoes everything, and says `fault` together with what became of the container.
     pub(super) async fn fail(mut self, fault: Fault) -> Fault {
         let undone = self.undo_all().await;
         let what = format!("save {}", self.job.id);
+        let ended = ProcessId::now(self.job.init).is_none();
+        self.finish().await;
         match undone {
-            Ok(()) => {
-                let became = if ProcessId::now(self.job.init).is_some() { "goes on" } else { "has ended meanwhile" };
-                self.end();
-                fault.during(format!("{what} (the container {became})"))
-            }
-            Err(lost) => {
+            Err(lost) if !ended => {
                 Fault::new(Code::CrLost, what, format!("it failed ({fault}) and could not be undone ({lost})"))
                     .advise("kill the container and restore its last checkpoint")
+            }
+            _ => {
+                let became = if ended { "has ended meanwhile" } else { "goes on" };
+                fault.during(format!("{what} (the container {became})"))
             }
         }
     }
 
+    /// Ends a save. What could not be tidied up before, as when containerd was restarting, is tried a few times more.
+    pub(super) async fn finish(mut self) {
+        for _ in 0..TIDY_TRIES {
+            let waiting = self.journal.postponed();
+            if waiting.is_empty() {
+                break;
+            }
+            tokio::time::sleep(TIDY_RETRY).await;
+            for undo in waiting {
+                match forget(&undo, self.job.containerd).await {
+                    Ok(()) => self.journal.made_up_for(&undo),
+                    Err(fault) => log::warn!("tidying up after a save, {undo:?}: {fault}"),
+                }
+            }
+        }
+        self.journal.end();
+    }
+
     /// Undoes what lies above `mark`, newest first, up to the first that fails; that one stays in the journal, to be
-    /// tried again.
+    /// tried again. What can wait is left for later when it fails.
     pub(super) async fn unwind(&mut self, mark: usize) -> Result<()> {
         while let Some(undo) = self.journal.next_above(mark) {
-            self.undo(&undo).await?;
-            self.journal.undone();
+            match self.undo(&undo).await {
+                Ok(()) => self.journal.undone(),
+                Err(fault) if undo.can_wait() => {
+                    log::warn!("undo of {undo:?}: {fault}");
+                    self.journal.postpone();
+                }
+                Err(fault) => return Err(fault),
+            }
         }
         Ok(())
     }
@@ -45,13 +74,10 @@ impl Saving<'_> {
     /// must not keep the rest locked. The first fault is returned.
     async fn undo_all(&mut self) -> Result<()> {
         let mut first = Ok(());
-        while let Some(undo) = self.journal.next_above(0) {
-            let outcome = self.undo(&undo).await;
-            if let Err(fault) = &outcome {
-                log::error!("undo of {undo:?}: {fault}");
-            }
+        while let Err(fault) = self.unwind(0).await {
+            log::error!("undo of {:?}: {fault}", self.journal.next_above(0));
             self.journal.undone();
-            first = first.and(outcome);
+            first = first.and(Err(fault));
         }
         first
     }
@@ -74,10 +100,15 @@ impl Saving<'_> {
         Ok(self.job.cgroup.pids()?.into_iter().any(|pid| ProcessId::now(pid).is_some()))
     }
 
+    /// Thaws the container. The engine may refuse, by its own idea of the container's state; what counts is what the
+    /// kernel says.
     pub(super) async fn unfreeze(&mut self) -> Result<()> {
-        let outcome = if self.anybody_lives()? { self.job.engine.resume().await } else { Ok(()) };
-        // It may have ended between the look and the call.
-        let outcome = if outcome.is_err() && !self.anybody_lives()? { Ok(()) } else { outcome };
+        if self.anybody_lives()?
+            && let Err(fault) = self.job.engine.resume().await
+        {
+            log::warn!("{fault}");
+        }
+        let outcome = self.job.cgroup.thaw().await;
         if let Some(frozen) = self.frozen_at.take() {
             self.frozen_for = frozen.elapsed();
         }
@@ -86,6 +117,14 @@ impl Saving<'_> {
 
     /// Back onto the card: only when there is room, because a restore that finds none ruins the process for good.
     async fn bring_back(&self, process: ProcessId, shares: &[Share]) -> Result<()> {
+        match self.bring_back_living(process, shares).await {
+            // A process that was killed meanwhile has nothing to be brought back.
+            Err(_) if !process.lives() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    async fn bring_back_living(&self, process: ProcessId, shares: &[Share]) -> Result<()> {
         if !process.lives() {
             return Ok(());
         }
@@ -105,7 +144,6 @@ impl Saving<'_> {
         }
         match gpu.restore(process.pid, &[], deadline).await {
             Ok(()) => gpu::must_be(gpu, process, CudaState::Locked, "the restore").await,
-            Err(_) if !process.lives() => Ok(()),
             Err(fault) => Err(lost(process, &fault.to_string())),
         }
     }
