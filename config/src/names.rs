@@ -3,6 +3,8 @@
 /// containerd's name of the runtime.
 pub const RUNTIME: &str = "io.containerd.baton.v2";
 
+/// How every annotation of Baton's begins.
+pub const ANNOTATION_PREFIX: &str = "io.baton.";
 /// What to inject: `all`, `none`, indices, UUIDs. From a trusted source only.
 pub const ANNOTATION_DEVICES: &str = "io.baton.devices";
 /// Restore from this reference or directory, or `never`.

@@ -98,8 +98,10 @@ impl Cgroup {
     pub async fn thaw(&self) -> Result<()> {
         // v1 and v2: the file, what thaws, what a frozen one reads.
         let files = [("freezer.state", "THAWED", "THAWED"), ("cgroup.freeze", "0", "0")];
-        let Some((file, word, thawed)) =
-            files.iter().map(|(name, word, thawed)| (self.members.join(name), word, thawed)).find(|(file, ..)| file.exists())
+        let Some((file, word, thawed)) = files
+            .iter()
+            .map(|(name, word, thawed)| (self.members.join(name), word, thawed))
+            .find(|(file, ..)| file.exists())
         else {
             return Ok(());
         };
@@ -109,10 +111,16 @@ impl Cgroup {
             match outcome {
                 Ok(state) if state.trim() == *thawed => return Ok(()),
                 Err(_) if !file.exists() => return Ok(()),
-                Err(err) if Instant::now() >= deadline => return Err(Fault::io(format!("thaw {}", file.display()), &err)),
+                Err(err) if Instant::now() >= deadline => {
+                    return Err(Fault::io(format!("thaw {}", file.display()), &err));
+                }
                 Ok(state) if Instant::now() >= deadline => {
-                    return Err(Fault::new(Code::Deadline, format!("thaw {}", file.display()), format!("it stays {}", state.trim()))
-                        .advise("see whether something freezes it again"));
+                    return Err(Fault::new(
+                        Code::Deadline,
+                        format!("thaw {}", file.display()),
+                        format!("it stays {}", state.trim()),
+                    )
+                    .advise("see whether something freezes it again"));
                 }
                 _ => tokio::time::sleep(THAW_RETRY).await,
             }

@@ -16,6 +16,7 @@ use baton_image::Checkpoint;
 
 use crate::cgroup::Cgroup;
 use crate::gpu::{self, CudaState, Gpu, Share, UNLOCK_DEADLINE};
+use crate::journal::{Journal, Undo};
 use crate::lease::Lease;
 use crate::processes::ProcessId;
 use crate::publish::{Containerd, Order, Worker};
@@ -30,6 +31,8 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 pub struct Restoration<'a> {
     /// The container's id.
     pub id: &'a str,
+    /// Its bundle.
+    pub bundle: &'a Path,
     /// The checkpoint, which passed the gate.
     pub checkpoint: &'a Checkpoint,
     /// The cards it gets, in the order of the checkpoint's.
@@ -119,13 +122,8 @@ impl Restoration<'_> {
 
     /// Brings the GPU state of every process that had one onto the cards, and lets none go on before all are back.
     async fn cuda(&self, init: u32) -> Result<()> {
-        let processes = self.cuda_processes(init)?;
-        if processes.is_empty() {
-            return Ok(());
-        }
-        let gpu = self
-            .gpu
-            .ok_or_else(|| Fault::new(Code::CrHelperMissing, format!("restore {}", self.id), "no GPU agent"))?;
+        let Some(gpu) = self.gpu else { return Ok(()) };
+        let processes = self.cuda_processes(gpu, init).await?;
         let map = self.map()?;
         for (process, bytes) in &processes {
             gpu::must_be(gpu, *process, CudaState::Checkpointed, "CRIU's restore").await?;
@@ -141,38 +139,47 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// The processes that had GPU state, by the pids they have here, with its bytes.
-    fn cuda_processes(&self, init: u32) -> Result<Vec<(ProcessId, u64)>> {
-        let wanted: Vec<_> =
-            self.checkpoint.manifest.processes.iter().filter_map(|p| Some((p.pid, p.gpu.as_ref()?.bytes))).collect();
-        if wanted.is_empty() {
-            return Ok(Vec::new());
+    /// The processes that have GPU state, with its bytes: those of the checkpoint, by the pids they have here. The
+    /// driver's word must be the same, or a process would be left without its memory, or another be touched.
+    async fn cuda_processes(&self, gpu: &dyn Gpu, init: u32) -> Result<Vec<(ProcessId, u64)>> {
+        let differs = |why: String| {
+            Fault::new(Code::RestoreState, format!("restore {}", self.id), why)
+                .advise("save it again; the image does not describe its processes")
+        };
+        let saved = &self.checkpoint.manifest.processes;
+        let mut found = Vec::new();
+        for process in Cgroup::of(init)?.pids()?.into_iter().filter_map(ProcessId::now) {
+            let pid = process.in_container()?;
+            let said = saved.iter().find(|known| known.pid == pid).and_then(|known| known.gpu.as_ref());
+            match (said, gpu.is_cuda(process.pid).await?) {
+                (Some(had), true) => found.push((process, had.bytes)),
+                (None, false) => {}
+                (Some(_), false) => {
+                    return Err(differs(format!(
+                        "process {pid} had GPU memory, and the driver knows nothing of it here"
+                    )));
+                }
+                (None, true) => {
+                    return Err(differs(format!(
+                        "the driver has state of process {pid}, and the checkpoint tells of none"
+                    )));
+                }
+            }
         }
-        let here: Vec<(u32, ProcessId)> = Cgroup::of(init)?
-            .pids()?
-            .into_iter()
-            .filter_map(ProcessId::now)
-            .filter_map(|process| Some((process.in_container().ok()?, process)))
-            .collect();
-        wanted
-            .into_iter()
-            .map(|(pid, bytes)| {
-                let found = here.iter().find(|(inside, _)| *inside == pid);
-                found.map(|(_, process)| (*process, bytes)).ok_or_else(|| {
-                    Fault::new(
-                        Code::RestoreState,
-                        format!("restore {}", self.id),
-                        format!("process {pid} of the checkpoint, which had GPU memory, is not there"),
-                    )
-                    .advise("see criu-restore.log in the bundle")
-                })
-            })
-            .collect()
+        let wanted = saved.iter().filter(|known| known.gpu.is_some()).count();
+        if found.len() != wanted {
+            return Err(differs(format!("{wanted} processes had GPU memory, {} of them are here", found.len())));
+        }
+        Ok(found)
     }
 }
 
-/// The folder into which a checkpoint is fetched; removed when dropped.
-struct Staging(PathBuf);
+/// The folder into which a checkpoint is fetched; removed when dropped, and by the shim's `delete` when the shim is
+/// killed before.
+struct Staging {
+    folder: PathBuf,
+    journal: Option<Journal>,
+}
 
 impl Staging {
     fn make(restoration: &Restoration<'_>) -> Result<Staging> {
@@ -181,28 +188,36 @@ impl Staging {
         std::fs::create_dir_all(parent).attempt(|| format!("make {}", parent.display()))?;
         let now = time::OffsetDateTime::now_utc().unix_timestamp_nanos();
         let folder = parent.join(format!("restore-{}-{}-{now}", restoration.containerd.namespace, restoration.id));
-        let private = |path: &Path| {
-            std::fs::DirBuilder::new().mode(0o700).create(path).attempt(|| format!("make {}", path.display()))
-        };
-        private(&folder)?;
-        let staging = Staging(folder);
-        private(&staging.work())?;
+        let mut journal = Journal::begin(restoration.bundle)?;
+        journal.will(Undo::RemoveStaging { folder: folder.clone() })?;
+        let staging = Staging { folder, journal: Some(journal) };
+        for path in [staging.folder.clone(), staging.work()] {
+            std::fs::DirBuilder::new().mode(0o700).create(&path).attempt(|| format!("make {}", path.display()))?;
+        }
         Ok(staging)
     }
 
     fn images(&self) -> PathBuf {
-        self.0.join("images")
+        self.folder.join("images")
     }
 
     fn work(&self) -> PathBuf {
-        self.0.join("work")
+        self.folder.join("work")
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if let Err(err) = std::fs::remove_dir_all(&self.0) {
-            log::warn!("remove {}: {err}", self.0.display());
+        match std::fs::remove_dir_all(&self.folder) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                log::warn!("remove {}: {err}", self.folder.display());
+            }
+            _ => {
+                if let Some(mut journal) = self.journal.take() {
+                    journal.undone();
+                    journal.end();
+                }
+            }
         }
     }
 }

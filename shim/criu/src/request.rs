@@ -287,7 +287,7 @@ fn failure(what: &str, answer: Option<&rpc::Criu_resp>, common: &Common, log_fil
     if full {
         Fault::new(Code::NoSpace, what, why).advise(format_args!("make room where {} lies", common.images.display()))
     } else {
-        Fault::new(Code::Criu, what, why).advise(format_args!("see {}", log_path.display()))
+        Fault::new(Code::Criu, what, why).advise(format_args!("CRIU's log is kept in the bundle as criu-{log_file}"))
     }
 }
 

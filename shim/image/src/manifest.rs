@@ -279,6 +279,12 @@ impl Manifest {
                 return Err(corrupt(format!("it has {count} {name}, more than {max}")));
             }
         }
+        if self.gpus.is_empty() != self.driver.is_none() {
+            return Err(corrupt("GPUs and a driver go together, and it has one without the other"));
+        }
+        if let Some(process) = self.processes.iter().find(|process| process.gpu.is_some() && self.gpus.is_empty()) {
+            return Err(corrupt(format!("process {} has GPU memory, and there is no GPU", process.pid)));
+        }
         if let Some(text) = self.texts().find(|text| text.len() > TEXT_MAX) {
             return Err(corrupt(format!("it has a text of {} bytes, more than {TEXT_MAX}", text.len())));
         }

@@ -153,8 +153,12 @@ pub async fn end_orphans(name: &str) -> Result<()> {
             orphans.iter().for_each(|pid| kill(*pid));
         }
         if began.elapsed() > 2 * ORPHAN_PATIENCE {
-            return Err(Fault::new(Code::Deadline, format!("end the program {name} that lost its parent"), "it does not end")
-                .advise("see whether it hangs in the kernel"));
+            return Err(Fault::new(
+                Code::Deadline,
+                format!("end the program {name} that lost its parent"),
+                "it does not end",
+            )
+            .advise("see whether it hangs in the kernel"));
         }
         tokio::time::sleep(ORPHAN_RETRY).await;
     }

@@ -55,6 +55,7 @@ pub async fn create(shim: &Shim, request: &CreateTaskRequest) -> Result<Arc<Cont
 
 async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: Engine) -> Result<Arc<Container>> {
     let mut config = Config::read(bundle)?;
+    known_annotations(&config)?;
     let restorable = restorable(shim, request, &config).await?;
     let plan = match &restorable {
         Some(Restorable::Image(checkpoint)) => plan_for_checkpoint(shim, checkpoint, &config).await?,
@@ -86,6 +87,31 @@ async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: E
         run_engine(shim, &container).await?;
     }
     Ok(container)
+}
+
+/// Refuses annotations of Baton's that this version does not act on: a user who asked for one must not believe that
+/// he got it.
+fn known_annotations(config: &Config) -> Result<()> {
+    let Some(annotations) = config.value.get("annotations").and_then(serde_json::Value::as_object) else {
+        return Ok(());
+    };
+    for (name, value) in annotations.iter().filter(|(name, _)| name.starts_with(names::ANNOTATION_PREFIX)) {
+        let known = match name.as_str() {
+            // Some clients turn the labels of an image into annotations.
+            names::ANNOTATION_DEVICES | names::LABEL_CHECKPOINT => true,
+            names::ANNOTATION_RESTORE => value == "never",
+            _ => false,
+        };
+        if !known {
+            return Err(Fault::new(
+                Code::RequestSyntax,
+                format!("annotation {name}={}", value.as_str().unwrap_or_default()),
+                "this version of Baton does not know it",
+            )
+            .advise("leave it out; `io.baton.devices` and `io.baton.restore=never` are known"));
+        }
+    }
+    Ok(())
 }
 
 /// Has the engine make the container, its streams attached.

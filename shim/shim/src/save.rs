@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_checkpoint::engine::{Dump, Engine as _};
 use baton_checkpoint::cgroup::Cgroup;
+use baton_checkpoint::engine::{Dump, Engine as _};
 use baton_checkpoint::gpu::Gpu;
 use baton_checkpoint::publish::{Order, Report, VERB, Worker};
 use baton_checkpoint::save::{self, DriverVersion, Job, Request, Saved};

@@ -34,7 +34,8 @@ pub struct Service {
 impl Shim for Service {
     type T = Tasks;
 
-    async fn new(_runtime: &str, flags: &Flags, _config: &mut Config) -> Self {
+    async fn new(_runtime: &str, flags: &Flags, config: &mut Config) -> Self {
+        config.no_reaper = true;
         Service {
             exit: Arc::new(ExitSignal::default()),
             id: flags.id.clone(),
@@ -51,6 +52,7 @@ impl Shim for Service {
 
     async fn delete_shim(&mut self) -> Result<DeleteResponse, Error> {
         let bundle = std::env::current_dir().map_err(|err| Error::Other(format!("find the bundle: {err}")))?;
+        crate::reaper::start().map_err(|fault| Error::Other(fault.to_string()))?;
         // Whatever the settings have become, the container must not stay: its bundle says what ran it.
         let settings = Settings::load().unwrap_or_else(|fault| {
             eprintln!("{fault}");
@@ -84,6 +86,10 @@ impl Shim for Service {
                 return Tasks::refusing(fault, self.exit.clone());
             }
         };
+        if let Err(fault) = crate::reaper::start() {
+            log::error!("{fault}");
+            return Tasks::refusing(fault, self.exit.clone());
+        }
         let events = Events::start(publisher, self.namespace.clone());
         Tasks::new(self.namespace.clone(), self.containerd.clone(), settings, events, self.exit.clone())
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use baton_checkpoint::cgroup::Cgroup;
 use baton_checkpoint::gpu::Gpu;
 use baton_checkpoint::restore::{Restoration, restore};
 use baton_fault::{Attempt, Code, Fault, Result};
@@ -12,6 +13,7 @@ use containerd_shim_protos::topics;
 
 use crate::container::{Container, say_exit, watched};
 use crate::create::Restorable;
+use crate::headroom::Headroom;
 use crate::process::{Phase, Process};
 use crate::save::ImageWorker;
 use crate::task::Shim;
@@ -96,6 +98,7 @@ async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Che
     let worker = ImageWorker::new()?;
     let restoration = Restoration {
         id: &container.id,
+        bundle: &container.bundle,
         checkpoint,
         cards: &container.cards,
         gpu: (!container.cards.is_empty()).then_some(&shim.gpu as &dyn Gpu),
@@ -103,15 +106,44 @@ async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Che
         containerd: &shim.containerd,
         settings: &shim.settings,
     };
+    // What was on the cards is in the processes until it is back on a card.
+    let moved = checkpoint.manifest.gpus.iter().map(|gpu| gpu.memory_used).sum();
+    let headroom = Headroom::raise(&container.bundle, moved)?;
     let outcome = restore(&restoration, |images, work| engine_restore(shim, container, images, work)).await;
+    let outcome = match (outcome, headroom) {
+        (Ok(init), Some(headroom)) => headroom.lower(init).await.map(|()| init),
+        (outcome, _) => outcome,
+    };
     cleaned(container, outcome).await
 }
 
 async fn restore_folder(shim: &Shim, container: &Arc<Container>, images: PathBuf) -> Result<u32> {
     let work = container.bundle.join("criu-work");
     std::fs::create_dir_all(&work).attempt(|| format!("make {}", work.display()))?;
-    let outcome = engine_restore(shim, container, images, work).await;
+    let outcome = match engine_restore(shim, container, images, work).await {
+        Ok(init) => nothing_off_the_card(shim, container, init).await.map(|()| init),
+        Err(fault) => Err(fault),
+    };
     cleaned(container, outcome).await
+}
+
+/// A folder of CRIU's images does not say which cards its processes had, so GPU state in them cannot be brought back:
+/// such a process would wait for its card for ever.
+async fn nothing_off_the_card(shim: &Shim, container: &Container, init: u32) -> Result<()> {
+    if container.cards.is_empty() {
+        return Ok(());
+    }
+    for pid in Cgroup::of(init)?.pids()? {
+        if shim.gpu.is_cuda(pid).await? {
+            return Err(Fault::new(
+                Code::CrUnsupported,
+                format!("restore {} from a folder", container.id),
+                format!("its process {pid} has GPU state, which only a checkpoint image of Baton's brings back"),
+            )
+            .advise("save it with `baton save` and run that image"));
+        }
+    }
+    Ok(())
 }
 
 /// A failed restore kills the half-restored tree; the image is as it was.

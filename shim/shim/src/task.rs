@@ -386,8 +386,10 @@ impl Tasks {
                 Ok(())
             }
             // Its pid is not known yet, and a signal to pid 0 would go to the shim's own process group.
-            _ if pid == 0 => Err(Fault::new(Code::State, format!("kill a process of {}", request.id), "it is being started")
-                .advise("try again")),
+            _ if pid == 0 => {
+                Err(Fault::new(Code::State, format!("kill a process of {}", request.id), "it is being started")
+                    .advise("try again"))
+            }
             _ if !request.exec_id.is_empty() => signal(pid, request.signal).map_err(|errno| match errno {
                 nix::errno::Errno::ESRCH => gone(),
                 errno => Fault::new(Code::System, format!("signal process {pid}"), errno),

@@ -14,11 +14,11 @@ use super::{Held, Job, LookedUp, Request, Saved, Saving, Staged, Step};
 use crate::cgroup::MemoryLimit;
 use crate::engine::Dump;
 use crate::gpu::{self, CudaProcess, CudaState, Gpu, Share};
+use crate::host;
 use crate::journal::{Journal, Undo};
 use crate::lease::Lease;
 use crate::processes::ProcessId;
 use crate::publish::{Order, PublishOrder, Report};
-use crate::host;
 
 /// How often the container's processes are listed again for new CUDA processes before the save gives up.
 const ROUNDS_MAX: usize = 3;
@@ -338,7 +338,8 @@ impl<'a> Saving<'a> {
     fn saved_processes(&self) -> Result<Vec<Process>> {
         let bytes =
             |id: &ProcessId| self.processes.iter().find(|p| p.id == *id).map(|p| ProcessGpu { bytes: p.bytes() });
-        self.job.cgroup
+        self.job
+            .cgroup
             .pids()?
             .into_iter()
             .filter_map(ProcessId::now)

@@ -105,7 +105,10 @@ impl Gpu for World {
         let processes: Vec<_> = processes.collect();
         let used = ON_CARD * processes.len() as u64;
         let total = 80 << 30;
-        Ok(cards.iter().map(|uuid| CardUsage { uuid: *uuid, total, free: total - used, used, processes: processes.clone() }).collect())
+        Ok(cards
+            .iter()
+            .map(|uuid| CardUsage { uuid: *uuid, total, free: total - used, used, processes: processes.clone() })
+            .collect())
     }
 }
 
@@ -270,11 +273,8 @@ async fn a_running_job_is_taken_off_the_card_and_brought_back() {
     assert!(held.is_none(), "a job that ran goes on at once");
     place.as_it_was(&world, false, NEVER);
     let said = &world.state.lock().expect("no panic").said;
-    let order: Vec<&str> = said
-        .iter()
-        .map(String::as_str)
-        .filter(|call| !["state", "usage", "is cuda"].contains(call))
-        .collect();
+    let order: Vec<&str> =
+        said.iter().map(String::as_str).filter(|call| !["state", "usage", "is cuda"].contains(call)).collect();
     let on = ["lock 0", "lock 1", "checkpoint 0", "checkpoint 1", "pause", "dump"];
     let back = ["resume", "restore 1", "restore 0", "unlock 1", "unlock 0"];
     assert_eq!(order, [&on[..], &back[..]].concat());

@@ -48,7 +48,11 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
 fn render(container: &str, saved: &Saved, pushed: bool) -> String {
     use std::fmt::Write;
     let mut text = String::new();
-    let became = if saved.stopped { "and stopped" } else { "and goes on" };
+    let became = match (saved.stopped, saved.ended) {
+        (true, _) => "and stopped",
+        (false, true) => "and ended meanwhile",
+        (false, false) => "and goes on",
+    };
     // Writing to a String cannot fail.
     let _ = writeln!(text, "saved {container} as {} {became}", saved.reference);
     let _ = writeln!(text, "  digest      {}", saved.image.digest);

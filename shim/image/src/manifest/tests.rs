@@ -52,6 +52,17 @@ fn refused(change: impl FnOnce(&mut Manifest)) -> Fault {
 }
 
 #[test]
+fn gpus_drivers_and_gpu_memory_go_together() {
+    assert!(refused(|manifest| manifest.driver = None).to_string().contains("driver"));
+    assert!(refused(|manifest| manifest.gpus.clear()).to_string().contains("driver"));
+    let fault = refused(|manifest| {
+        manifest.gpus.clear();
+        manifest.driver = None;
+    });
+    assert!(fault.to_string().contains("process 1"), "{fault}");
+}
+
+#[test]
 fn what_is_written_is_read_back() {
     let data = sample().to_bytes().expect("written");
     assert_eq!(Manifest::parse(&data).expect("read"), sample());
