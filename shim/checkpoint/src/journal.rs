@@ -275,7 +275,7 @@ mod tests {
         journal.will(Undo::Thaw).expect("will");
         journal.undone();
         journal.postpone();
-        assert_eq!(journal.postponed(), [lease.clone()]);
+        assert_eq!(journal.postponed(), std::slice::from_ref(&lease));
         journal.end();
         let mut next = Journal::begin(bundle.path()).expect("the next save");
         assert_eq!(next.next_above(0), Some(lease.clone()));
