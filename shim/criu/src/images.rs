@@ -119,7 +119,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<Vec<DumpedMount>, String> {
     Ok(mounts)
 }
 
-fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+pub(crate) fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     let (head, tail) = rest.split_first_chunk::<4>()?;
     *rest = tail;
     Some(u32::from_le_bytes(*head))
@@ -152,7 +152,7 @@ fn parse_entry(bytes: &[u8]) -> protobuf::Result<DumpedMount> {
     Ok(mount)
 }
 
-fn skip(input: &mut CodedInputStream<'_>, tag: u32) -> protobuf::Result<()> {
+pub(crate) fn skip(input: &mut CodedInputStream<'_>, tag: u32) -> protobuf::Result<()> {
     match tag & 7 {
         0 => input.read_raw_varint64().map(drop),
         1 => input.skip_raw_bytes(8),

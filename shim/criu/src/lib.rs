@@ -5,12 +5,14 @@
 //! [`Criu::restore`] point it at an empty plugin directory).
 
 mod binary;
+mod filters;
 mod images;
 mod log;
 mod request;
 mod swrk;
 
 pub use binary::{Criu, VERSION_MIN, Version};
+pub use filters::{FILTERS, FilterProgram, filters_under};
 pub use images::{DumpedMount, Filesystem, mounts};
 pub use request::{Common, Dump, External, Inherited, JoinedNamespace, Restore, TcpMode};
 pub use swrk::Steps;

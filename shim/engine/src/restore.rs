@@ -1,7 +1,8 @@
 //! `restore`: a container's processes from a folder of CRIU images, under the live spec.
 //!
-//! The image says what ran. What it may do comes from the bundle alone: mounts, devices, cgroup, namespaces and
-//! masked paths are the live spec's, and credentials in the image that exceed it are refused while nothing runs.
+//! The image says what ran. What it may do comes from the bundle alone: mounts, devices, cgroup, namespaces, masked
+//! paths and the filter of system calls are the live spec's, and credentials in the image that exceed it are refused
+//! while nothing runs.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,6 +21,7 @@ use crate::cgroup::Cgroup;
 use crate::checkpoint::make_private;
 use crate::container::{chain, engine, record_start, write_pid_file};
 use crate::restored::Rebuilding;
+use crate::seccomp::Covered;
 use crate::{Engine, descriptors, external, loopback, mount_points, process};
 
 /// CRIU's log of a failed restore, in the bundle.
@@ -117,6 +119,7 @@ impl Engine {
         make_private(work)?;
         let root = Root::mount(&bundle.rootfs, &folder)?;
         mount_points::make(bundle, &root.0)?;
+        let filters = Covered::by_those_of(&bundle.spec, &restore.image_path, &folder)?;
         let mut request = baton_criu::Restore {
             common: Common {
                 images: restore.image_path.clone(),
@@ -137,7 +140,7 @@ impl Engine {
         let restored = criu.restore(&request, &mut rebuilding);
         let init = rebuilding.init;
         let pid = restored.inspect_err(|_| end(&cgroup, init))?;
-        drop(root);
+        drop((filters, root));
         let mut finish = || -> Result<()> {
             record_start(&folder, pid)?;
             container.set_status(ContainerStatus::Created).set_status(ContainerStatus::Running).set_pid(pid);

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::container::chain;
-use crate::{confinement, credentials, device_nodes, kill, namespaces};
+use crate::{confinement, credentials, device_nodes, kill, namespaces, process_limits};
 
 /// A container that CRIU is rebuilding.
 pub(crate) struct Rebuilding<'a> {
@@ -59,7 +59,8 @@ impl Steps for Rebuilding<'_> {
         let tasks = self.tasks()?;
         let checked = namespaces::check(self.bundle, pid)
             .and_then(|()| confinement::check(self.bundle, pid))
-            .and_then(|()| credentials::check(self.bundle, &tasks));
+            .and_then(|()| credentials::check(self.bundle, &tasks))
+            .and_then(|()| process_limits::set(self.bundle, &tasks));
         checked.inspect_err(|_| {
             // CRIU cannot be stopped any more from letting them run: they must not live to see it.
             for task in tasks.iter().chain([&pid]) {
