@@ -43,7 +43,9 @@ impl Machine {
     pub fn shim_of(&self, id: &str) -> u32 {
         let serves = format!(" -id {id} ");
         self.find_process(|command| {
-            is_program(command, "containerd-shim-baton-v2") && command.contains(&serves) && command.contains(" -socket ")
+            is_program(command, "containerd-shim-baton-v2")
+                && command.contains(&serves)
+                && command.contains(" -socket ")
         })
         .expect("the container's shim")
     }

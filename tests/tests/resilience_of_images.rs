@@ -103,7 +103,8 @@ fn gpu_state_is_not_restored_from_a_folder_and_nothing_is_left_running() {
 fn annotations_are_acted_on_or_refused() {
     let node = Machine::start("annotated", "h100x2");
     let store = node.store();
-    for asked in ["io.baton.sharing=mps", "io.baton.pause=freeze", "io.baton.restore=localhost/x:1", "io.baton.frob=1"] {
+    for asked in ["io.baton.sharing=mps", "io.baton.pause=freeze", "io.baton.restore=localhost/x:1", "io.baton.frob=1"]
+    {
         let run = ["ctr", "run", "--rm", "--runtime", RUNTIME, "--annotation", asked, IMAGE, "job"];
         let line = node.refused(&run, Code::RequestSyntax);
         assert!(line.contains(asked), "{line}");

@@ -33,7 +33,9 @@ async fn main() {
         eprintln!("{fault}");
         std::process::exit(1);
     }
-    containerd_shim::asynchronous::run::<service::Service>(RUNTIME, None).await;
+    // Said here because the library sets up its signals before it makes the service: `reaper` reaps, and nobody else.
+    let config = containerd_shim::Config { no_reaper: true, ..Default::default() };
+    containerd_shim::asynchronous::run::<service::Service>(RUNTIME, Some(config)).await;
 }
 
 /// Refuses a command line that is none of containerd's.

@@ -34,8 +34,7 @@ pub struct Service {
 impl Shim for Service {
     type T = Tasks;
 
-    async fn new(_runtime: &str, flags: &Flags, config: &mut Config) -> Self {
-        config.no_reaper = true;
+    async fn new(_runtime: &str, flags: &Flags, _config: &mut Config) -> Self {
         Service {
             exit: Arc::new(ExitSignal::default()),
             id: flags.id.clone(),
