@@ -11,10 +11,12 @@ mod links;
 mod params;
 mod rooted;
 mod state;
+mod word;
 mod work;
 
 pub use rooted::Rooted;
 pub use state::Container;
+pub use word::{fault, leave};
 pub use work::{Link, Work};
 
 use baton_fault::Result;

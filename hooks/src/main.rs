@@ -28,5 +28,9 @@ fn hook() -> Result<()> {
         .read_to_end(&mut state)
         .attempt(|| "read the container's state from standard input")?;
     let container = Container::from_state(&state)?;
-    baton_hook::run(&work, &container).map_err(|fault| fault.during("prepare the GPU inside the container"))
+    baton_hook::run(&work, &container).map_err(|fault| {
+        let fault = fault.during("prepare the GPU inside the container");
+        baton_hook::leave(container.bundle(), &fault);
+        fault
+    })
 }

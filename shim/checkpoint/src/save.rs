@@ -117,6 +117,8 @@ pub struct Saved {
     pub steps: Vec<Step>,
     /// Whether the container was stopped.
     pub stopped: bool,
+    /// Whether it was paused before, and still is.
+    pub paused: bool,
     /// Whether it ended by itself, or was killed by somebody else, while it was being saved.
     pub ended: bool,
 }

@@ -1,8 +1,8 @@
 //! `create`: everything up to the program itself, which waits for `start`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use baton_fault::Result;
+use baton_fault::{Attempt, Result};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::syscall::syscall::SyscallType;
 use oci_spec::runtime::LinuxNamespaceType;
@@ -10,6 +10,7 @@ use oci_spec::runtime::LinuxNamespaceType;
 use crate::Engine;
 use crate::bundle::Bundle;
 use crate::container::{engine, record_start, write_pid_file};
+use crate::rooted::Rooted;
 use crate::workload::Workload;
 use crate::{cgroup_mount, loopback};
 
@@ -28,6 +29,30 @@ pub struct Create {
     pub preserve_fds: i32,
 }
 
+/// Makes the working folder that the spec names, where the image lacks it, as runc does. Below a mount it is the
+/// mount's business.
+fn make_working_folder(bundle: &Bundle) -> Result<()> {
+    let Some(cwd) = bundle.spec.process().as_ref().map(|process| process.cwd().clone()) else { return Ok(()) };
+    let mounts = bundle.spec.mounts().iter().flatten();
+    if mounts.map(|mount| mount.destination()).any(|mount| mount != Path::new("/") && cwd.starts_with(mount)) {
+        return Ok(());
+    }
+    let what = || format!("make the working folder {}", cwd.display());
+    let root = Rooted::open(&bundle.rootfs).attempt(what)?;
+    let inside = cwd.strip_prefix("/").unwrap_or(&cwd);
+    if root.folder(inside).is_ok() {
+        return Ok(());
+    }
+    match root.make_folders(inside) {
+        // A root filesystem that nobody may write has to bring its folder; links in the way lead where the image says.
+        Err(err) if [Some(nix::libc::EROFS), Some(nix::libc::ELOOP)].contains(&err.raw_os_error()) => Ok(()),
+        made => made
+            .map(drop)
+            .attempt(what)
+            .map_err(|fault| fault.advise("name a working folder that can be made in the image")),
+    }
+}
+
 impl Engine {
     /// Creates a container; its program inherits our standard streams and waits for `start`.
     ///
@@ -37,7 +62,9 @@ impl Engine {
         let folder = self.folder(id)?;
         let bundle = Bundle::open(&create.bundle)?;
         let what = format!("create container {id}");
-        let failed = |err| engine(&what, &err);
+        // The hook has no other way to the user: its standard error is the container's.
+        let failed = |err| baton_hook::fault(&bundle.path).unwrap_or_else(|| engine(&what, &err));
+        make_working_folder(&bundle)?;
         let container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
             .with_executor(Workload::init())
             .with_root_path(self.root.clone())

@@ -78,8 +78,9 @@ impl Engine {
             .with_process(Some(file.0.clone()))
             .with_detach(exec.detach)
             .with_ignore_paused(exec.ignore_paused)
-            .build()
-            .map_err(failed)?;
+            .build();
+        remove_dead_sockets(&container.root);
+        let pid = pid.map_err(failed)?;
         drop(file);
         if let Some(file) = &exec.pid_file {
             write_pid_file(file, pid.as_raw())?;
@@ -88,6 +89,21 @@ impl Engine {
             return Ok(None);
         }
         process::wait(pid.as_raw()).map(Some)
+    }
+}
+
+/// Removes the sockets over which libcontainer tells a new process to begin: it leaves one for each exec. Those of
+/// execs that are under way are still known to the kernel, and stay.
+fn remove_dead_sockets(folder: &Path) {
+    let alive = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with("tenant-notify-") && !alive.contains(name) {
+            // Best effort: it goes with the container at the latest.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -65,6 +65,14 @@ impl Workload {
     }
 }
 
+/// Rust programs ignore SIGPIPE, and what is ignored stays so in the program that takes their place: it would go on
+/// writing to a pipe that nobody reads.
+fn reset_pipe_signal() -> nix::Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed, only the default action.
+    unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }.map(drop)
+}
+
 impl Executor for Workload {
     fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
         let args = args(spec).ok_or(ExecutorError::InvalidArg)?;
@@ -74,6 +82,7 @@ impl Executor for Workload {
         let argv = args.iter().map(|arg| string(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let path = string(program.as_os_str().as_bytes())?;
         self.confine()?;
+        reset_pipe_signal().map_err(|err| other(format!("reset SIGPIPE: {}", err.desc())))?;
         match nix::unistd::execv(&path, &argv) {
             Ok(never) => match never {},
             Err(err) => Err(other(format!("exec {}: {}", args[0], err.desc()))),

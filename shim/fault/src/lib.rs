@@ -237,6 +237,11 @@ impl Fault {
         Fault::new(code, what, err).advise(advice)
     }
 
+    /// What came back, without code and advice, for a fault that tells of another.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
     /// The same under another code.
     #[must_use]
     pub fn with_code(mut self, code: Code) -> Fault {
@@ -288,9 +293,16 @@ impl<T> Attempt<T> for std::io::Result<T> {
     }
 }
 
+/// Whether a terminal shows the character and does nothing else: no control character, no zero-width one, none that
+/// turns the direction of the text.
+pub fn is_printed(c: char) -> bool {
+    let acts = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !acts
+}
+
 fn one_line(text: &dyn fmt::Display) -> String {
     let text = text.to_string();
-    let mut line: String = text.trim().chars().take(PART_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut line: String = text.trim().chars().take(PART_MAX).map(|c| if is_printed(c) { c } else { ' ' }).collect();
     if text.trim().chars().nth(PART_MAX).is_some() {
         line.push('…');
     }
@@ -317,6 +329,12 @@ mod tests {
         let text = fault.to_string();
         assert!(!text.contains('\n') && !text.contains('\u{1b}'));
         assert_eq!(text.chars().filter(|c| *c == 'x').count(), PART_MAX);
+    }
+
+    #[test]
+    fn what_turns_the_text_round_is_not_printed() {
+        let text = Fault::new(Code::File, "open gpj\u{202e}exe\u{200b}.x", "none").to_string();
+        assert_eq!(text, "FILE: open gpj exe .x: none");
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, value: &str) -> fmt::Result {
 
 /// The image's texts come from outside: what a terminal would obey is replaced.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if baton_fault::is_printed(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// Bytes as people read them.

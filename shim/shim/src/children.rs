@@ -185,7 +185,7 @@ fn spawn(command: &mut Command) -> Result<std::process::Child> {
     let name = name(command);
     command.spawn().map_err(|err| {
         let advice = match err.kind() {
-            ErrorKind::NotFound => "install it beside the shim or name another with BinaryName",
+            ErrorKind::NotFound => "see whether it is installed, and where PATH or BinaryName says",
             _ => "see whether the node is short of memory or processes",
         };
         Fault::new(Code::Unavailable, format!("start {name}"), err).advise(advice)

@@ -79,7 +79,7 @@ impl Shim {
             let mut command = std::process::Command::new("criu");
             command.arg("--version");
             let finished =
-                children::run(command, None, Duration::from_secs(10)).await.map_err(|fault| lacking(&fault))?;
+                children::run(command, None, Duration::from_secs(10)).await.map_err(|fault| lacking(&fault.why()))?;
             let text = String::from_utf8_lossy(&finished.stdout).into_owned();
             let version = text.lines().find_map(|line| line.strip_prefix("Version:")?.trim().parse::<Version>().ok());
             match version {
@@ -378,7 +378,7 @@ impl Tasks {
         match phase {
             Phase::Stopped => Err(gone()),
             // A checkpoint that was never started has no process: it ends as if killed.
-            Phase::Created if pid == 0 => {
+            Phase::Created if pid == 0 && request.exec_id.is_empty() => {
                 let exit = crate::process::Exit { status: 128 + request.signal, at: time::OffsetDateTime::now_utc() };
                 process.ended(exit, |exit| {
                     crate::container::say_exit(&container.id, &process.exec_id, 0, exit, &shim.events);

@@ -34,7 +34,8 @@ impl DriverRoot {
     pub fn of_library(symbol: *const c_void) -> Option<DriverRoot> {
         let library = fs::canonicalize(library_path(symbol)?).ok()?;
         let version = version_in_name(&library);
-        library.ancestors().skip(1).find_map(|folder| {
+        // An image whose /lib is a link to /usr/lib has the firmware below /usr too; the devices are below the root only.
+        library.ancestors().skip(1).filter(|folder| folder.join("dev/nvidiactl").exists()).find_map(|folder| {
             let firmware = folder.join("lib/firmware/nvidia");
             let found = match &version {
                 Some(version) if firmware.join(version).is_dir() => Some(version.clone()),

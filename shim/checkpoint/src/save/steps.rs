@@ -460,6 +460,7 @@ impl<'a> Saving<'a> {
             total_ms: millis(self.began.elapsed()),
             steps: std::mem::take(&mut self.steps),
             stopped: request.stop,
+            paused: self.job.frozen && !request.stop,
             ended: !request.stop && ProcessId::now(self.job.init).is_none(),
         }
     }

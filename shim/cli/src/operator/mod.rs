@@ -15,6 +15,8 @@ use baton_fault::{Attempt, Result};
 
 /// Runs the operator's verb `verb`; `None` when there is none of that name.
 pub fn run(verb: &str, args: &[OsString]) -> Option<Result<ExitCode>> {
+    // A reader that has seen enough, as `head`, ends the printing without a word.
+    end_with_the_reader();
     Some(match verb {
         "save" => save::run(args),
         "devices" => devices::run(args),
@@ -22,6 +24,14 @@ pub fn run(verb: &str, args: &[OsString]) -> Option<Result<ExitCode>> {
         baton_checkpoint::publish::VERB => worker::run(args),
         _ => return None,
     })
+}
+
+fn end_with_the_reader() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed, only the default action.
+    if let Err(err) = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) } {
+        eprintln!("baton: SIGPIPE stays ignored: {err}");
+    }
 }
 
 /// Runs what waits for sockets, on this thread.

@@ -48,10 +48,14 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
 fn render(container: &str, saved: &Saved, pushed: bool) -> String {
     use std::fmt::Write;
     let mut text = String::new();
-    let became = match (saved.stopped, saved.ended) {
-        (true, _) => "and stopped",
-        (false, true) => "and ended meanwhile",
-        (false, false) => "and goes on",
+    let became = if saved.stopped {
+        "and stopped"
+    } else if saved.ended {
+        "and ended meanwhile"
+    } else if saved.paused {
+        "and stays paused"
+    } else {
+        "and goes on"
     };
     // Writing to a String cannot fail.
     let _ = writeln!(text, "saved {container} as {} {became}", saved.reference);
