@@ -17,6 +17,8 @@ const PROCESSES_MAX: usize = 65_536;
 /// Longest wait for the kernel to thaw a cgroup, and how often it is told to.
 const THAW_PATIENCE: Duration = Duration::from_secs(30);
 const THAW_RETRY: Duration = Duration::from_millis(20);
+/// How often the kernel is asked for a lower memory limit.
+const LOWER_RETRY: Duration = Duration::from_millis(20);
 
 /// The cgroup of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +167,22 @@ impl MemoryLimit {
     pub fn set(&self) -> Result<()> {
         std::fs::write(&self.file, self.bytes.to_string())
             .attempt(|| format!("set {} to {}", self.file.display(), self.bytes))
+    }
+
+    /// Lowers the limit to this value. What was moved out has been freed by then, but the kernel may need a moment to
+    /// take it off the books. A cgroup that has gone with its container is no error.
+    ///
+    /// # Errors
+    /// `SYSTEM` when more is in use after `patience`.
+    pub async fn lower(&self, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.set() {
+                Err(_) if !self.file.exists() => return Ok(()),
+                Err(_) if Instant::now() < deadline => tokio::time::sleep(LOWER_RETRY).await,
+                outcome => return outcome,
+            }
+        }
     }
 }
 

@@ -2,18 +2,17 @@
 //! a container whose limit was made for what it has in host memory would be killed for it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use baton_checkpoint::cgroup::Cgroup;
+use baton_checkpoint::cgroup::{Cgroup, MemoryLimit};
 use baton_devices::Config;
 use baton_fault::Result;
 use serde_json::Value;
 
 /// Room beyond what was counted, in bytes: CRIU works in the container's cgroup too.
 const MARGIN: u64 = 128 << 20;
-/// Longest wait for the kernel to take what is above the limit away from the container, and how often it is asked.
+/// Longest wait for the kernel to put the limit back.
 const PATIENCE: Duration = Duration::from_secs(30);
-const RETRY: Duration = Duration::from_millis(50);
 
 /// A memory limit that was raised in a bundle's config.json.
 pub struct Headroom {
@@ -53,14 +52,7 @@ impl Headroom {
     pub async fn lower(self, init: u32) -> Result<()> {
         self.config.write(&self.bundle)?;
         let Some(limit) = Cgroup::of(init)?.memory_limit()? else { return Ok(()) };
-        let limit = baton_checkpoint::cgroup::MemoryLimit { bytes: self.limit, ..limit };
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match limit.set() {
-                Err(_) if Instant::now() < deadline => tokio::time::sleep(RETRY).await,
-                outcome => return outcome,
-            }
-        }
+        MemoryLimit { bytes: self.limit, ..limit }.lower(PATIENCE).await
     }
 }
 

@@ -13,6 +13,8 @@ use crate::processes::ProcessId;
 use crate::publish::Containerd;
 use crate::room;
 
+/// Longest wait for the kernel to put a memory limit back.
+const LOWER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often tidying up is tried again at the end of a save, and how long it is waited before each try.
 const TIDY_TRIES: usize = 10;
 const TIDY_RETRY: Duration = Duration::from_millis(500);
@@ -87,7 +89,10 @@ impl Saving<'_> {
             Undo::Thaw => self.unfreeze().await,
             Undo::RestoreGpu { process, shares } => self.bring_back(*process, shares).await,
             Undo::Unlock { process } => self.unlock(*process).await,
-            Undo::LowerMemoryLimit { file, bytes } => lower(file, *bytes),
+            Undo::LowerMemoryLimit { file, bytes } => {
+                self.lower(file, *bytes).await;
+                Ok(())
+            }
             Undo::Freeze if self.freeze_again && self.anybody_lives()? => self.job.engine.pause().await,
             Undo::Freeze => Ok(()),
             Undo::RemoveStaging { .. } | Undo::DeleteContentLease { .. } | Undo::RemoveView { .. } => {
@@ -148,6 +153,14 @@ impl Saving<'_> {
         }
     }
 
+    /// A limit that stays raised costs no job; one that waits for ever would.
+    async fn lower(&self, file: &Path, bytes: u64) {
+        let limit = MemoryLimit { file: file.to_path_buf(), bytes };
+        if let Err(fault) = limit.lower(LOWER_PATIENCE).await {
+            log::error!("the memory limit of {} stays raised: {fault}", self.job.id);
+        }
+    }
+
     async fn unlock(&self, process: ProcessId) -> Result<()> {
         if !process.lives() {
             return Ok(());
@@ -180,14 +193,6 @@ async fn settled(gpu: &dyn gpu::Gpu, process: ProcessId, patience: Duration) -> 
 fn lost(process: ProcessId, why: &str) -> Fault {
     Fault::new(Code::CrLost, format!("bring process {} back onto its card", process.pid), why)
         .advise("kill the container and restore its last checkpoint")
-}
-
-fn lower(file: &Path, bytes: u64) -> Result<()> {
-    match (MemoryLimit { file: file.to_path_buf(), bytes }).set() {
-        // The cgroup went with the container.
-        Err(_) if !file.exists() => Ok(()),
-        other => other,
-    }
 }
 
 /// Undoes what is not in a process: staging, content, snapshots.
