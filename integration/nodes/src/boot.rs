@@ -82,7 +82,8 @@ pub fn boot(name: &str) -> Result<()> {
     match unsafe { fork() } {
         Ok(ForkResult::Parent { child }) => match First::of(child.as_raw()) {
             Some(first) => first.store(name),
-            None => Ok(()), // It ended already, and has said why.
+            // It ended already, and has said why.
+            None => Err(Fault::new(Code::State, format!("write down node {name}"), "its first process cannot be seen")),
         },
         Ok(ForkResult::Child) => init::run(&cell, lifeline),
         Err(errno) => Err(Fault::io("fork the first process", &errno.into())),

@@ -107,7 +107,12 @@ impl Cell {
     pub fn running(name: &str) -> Result<First> {
         Cell::load(name)?;
         Cell::first(name).ok_or_else(|| {
-            Fault::new(Code::State, format!("enter node {name}"), "it does not run")
+            // What is on record and what the kernel says, so that a node that ended can be told from a lost record.
+            let record = fs::read_to_string(Cell::run_dir(name).join("pid")).unwrap_or_else(|err| err.to_string());
+            let pid = record.split_whitespace().next().unwrap_or_default();
+            let kernel = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_else(|err| err.to_string());
+            let why = format!("it does not run (record: {}; kernel: {})", record.trim(), kernel.trim());
+            Fault::new(Code::State, format!("enter node {name}"), why)
                 .advise(format!("integration/node stop {name}, then start it again"))
         })
     }

@@ -24,6 +24,8 @@ use crate::rootfs::{self, BIN, DRIVER};
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// containerd's socket in a node.
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// The bridge's link-layer address, of the locally administered kind.
+const BRIDGE_ADDRESS: &str = "0a:d5:00:00:00:01";
 /// Longest first line of what stands for the cards, in bytes.
 const WORD_MAX: u64 = 4096;
 /// Longest wait for one part of a cell.
@@ -75,8 +77,10 @@ fn open_image(cell: &Cell) -> Result<Option<File>> {
 }
 
 fn begin_hub(cell: &Cell) -> Result<Child> {
+    // A bridge without an address of its own takes one of its ports', and another when that port goes: the nodes would
+    // go on sending to the old one for half a minute.
     network(&format!(
-        "link set lo up\nlink add br0 type bridge forward_delay 0\naddr add {}/16 dev br0\nlink set br0 up\n",
+        "link set lo up\nlink add br0 address {BRIDGE_ADDRESS} type bridge forward_delay 0\naddr add {}/16 dev br0\nlink set br0 up\n",
         cell.address()
     ))?;
     let mut daemon = start_daemon(cell)?;

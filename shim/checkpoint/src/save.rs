@@ -169,12 +169,7 @@ impl Saving<'_> {
         self.lease().await?;
         let staged = self.stage(&store, need).await?;
         let out = self.journal.depth();
-        self.thaw().await?;
-        self.lock_all().await?;
-        self.raise_memory_limit()?;
-        self.checkpoint_all().await?;
-        self.verify_gone_from_the_card().await?;
-        self.freeze().await?;
+        self.take_off_the_card().await?;
         let manifest = self.describe(&base, &record).await?;
         self.dump(&staged, need).await?;
         let layer = self.diff(&store, &staged, &record).await?;
@@ -225,16 +220,22 @@ pub async fn checkpoint(job: &Job<'_>, dump: &Dump) -> Result<Option<Held>> {
 }
 
 impl Saving<'_> {
-    /// The order of a save up to the dump.
-    async fn checkpoint_steps(&mut self, dump: &Dump) -> Result<()> {
-        let need = self.preflight().await?;
-        self.lease().await?;
+    /// The part of the order in which the job leaves its cards: what was on them is in its processes afterwards, and
+    /// they stand still.
+    async fn take_off_the_card(&mut self) -> Result<()> {
         self.thaw().await?;
         self.lock_all().await?;
         self.raise_memory_limit()?;
         self.checkpoint_all().await?;
         self.verify_gone_from_the_card().await?;
-        self.freeze().await?;
+        self.freeze().await
+    }
+
+    /// The order of a save up to the dump.
+    async fn checkpoint_steps(&mut self, dump: &Dump) -> Result<()> {
+        let need = self.preflight().await?;
+        self.lease().await?;
+        self.take_off_the_card().await?;
         self.dump_into(dump, need).await
     }
 

@@ -444,9 +444,14 @@ impl<'a> Saving<'a> {
 
     /// Ends what staged the image; the image itself stays.
     pub(super) async fn keep(&mut self, staged: Staged) -> Result<()> {
-        staged.content.release().await?;
-        // The content lease is the newest entry that is left.
-        self.journal.undone();
+        // The lease is the newest entry that is left. The image does not need it any more, and can wait for its end.
+        match staged.content.release().await {
+            Ok(()) => self.journal.undone(),
+            Err(fault) => {
+                log::warn!("{fault}");
+                self.journal.postpone();
+            }
+        }
         self.unwind(0).await
     }
 
