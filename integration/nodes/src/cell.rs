@@ -76,7 +76,7 @@ impl Cell {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|err| Fault::new(Code::System, format!("write down node {}", self.name), err))?;
         let path = dir.join("cell.json");
-        fs::write(&path, text).attempt(|| format!("write {}", path.display()))
+        write_whole(&path, &text)
     }
 
     /// Reads what is written down about a cell.
@@ -132,8 +132,14 @@ impl First {
     /// Writes it down.
     pub fn store(&self, name: &str) -> Result<()> {
         let path = Cell::run_dir(name).join("pid");
-        fs::write(&path, format!("{} {}\n", self.pid, self.start)).attempt(|| format!("write {}", path.display()))
+        write_whole(&path, format!("{} {}\n", self.pid, self.start).as_bytes())
     }
+}
+
+/// Writes a file whole or not at all: whoever reads it, or is left with it after a kill, finds no half of it.
+fn write_whole(path: &Path, text: &[u8]) -> Result<()> {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, path)).attempt(|| format!("write {}", path.display()))
 }
 
 /// When a process started, in clock ticks after boot; none for one that is gone or a zombie.
