@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use baton_config::Settings;
 use baton_devices::Card;
 use baton_fault::{Code, Fault, Result};
+use baton_image::manifest::Driver;
 use baton_image::{BaseImage, ContainerRecord, Store};
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +53,7 @@ pub struct Job<'a> {
     /// The cards it has.
     pub cards: &'a [Card],
     /// The driver that they have; present when it has cards.
-    pub driver: Option<DriverVersion>,
+    pub driver: Option<Driver>,
     /// Destinations of its mounts.
     pub mounts: &'a [String],
     /// CRIU's version on this node.
@@ -67,15 +68,6 @@ pub struct Job<'a> {
     pub containerd: &'a Containerd,
     /// The node's settings.
     pub settings: &'a Settings,
-}
-
-/// The driver under a container's cards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriverVersion {
-    /// Version of the kernel module.
-    pub version: String,
-    /// CUDA version: 1000 × major + 10 × minor.
-    pub cuda_version: u32,
 }
 
 /// What is asked for.

@@ -8,8 +8,9 @@ use baton_checkpoint::cgroup::Cgroup;
 use baton_checkpoint::engine::{Dump, Engine as _};
 use baton_checkpoint::gpu::Gpu;
 use baton_checkpoint::publish::{Order, Report, VERB, Worker};
-use baton_checkpoint::save::{self, DriverVersion, Job, Request, Saved};
+use baton_checkpoint::save::{self, Job, Request, Saved};
 use baton_fault::{Attempt, Code, Fault, Result};
+use baton_image::manifest::Driver;
 use containerd_shim_protos::api::CheckpointTaskRequest;
 use containerd_shim_protos::events::task::{TaskCheckpointed, TaskPaused, TaskResumed};
 use containerd_shim_protos::protobuf::Message;
@@ -150,7 +151,7 @@ fn set_phase(container: &Container, phase: Phase) {
 struct Parts {
     cgroup: Cgroup,
     worker: ImageWorker,
-    driver: Option<DriverVersion>,
+    driver: Option<Driver>,
     criu: String,
 }
 
@@ -161,7 +162,7 @@ impl Parts {
         } else {
             let settings = shim.settings.driver.clone();
             let inventory = crate::create::blocking(move || baton_devices::Inventory::read(&settings)).await?;
-            let driver = DriverVersion { version: inventory.driver_version, cuda_version: inventory.cuda_version };
+            let driver = Driver { version: inventory.driver_version, cuda_version: inventory.cuda_version };
             // Before anything is touched: whether there is an agent at all.
             shim.gpu.agent().await?;
             Some(driver)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use baton_devices::GpuUuid;
 use baton_fault::{Attempt, Code, Fault, Result};
-use baton_image::manifest::{Criu, Driver, Gpu as SavedGpu, GpuKind, Process, ProcessGpu, Source};
+use baton_image::manifest::{Criu, Gpu as SavedGpu, GpuKind, Process, ProcessGpu, Source};
 use baton_image::{BaseImage, ContainerRecord, Layer, Manifest, Store};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -298,11 +298,7 @@ impl<'a> Saving<'a> {
             },
             host: host::here()?,
             criu: Criu { version: self.job.criu.to_string() },
-            driver: self
-                .job
-                .driver
-                .as_ref()
-                .map(|driver| Driver { version: driver.version.clone(), cuda_version: driver.cuda_version }),
+            driver: self.job.driver.clone(),
             gpus: self.saved_gpus(),
             processes: self.saved_processes()?,
             mounts: self.job.mounts.to_vec(),
