@@ -71,6 +71,17 @@ impl Cgroup {
         self.freezer.as_deref()
     }
 
+    /// The hierarchies of version 1 on this host, by the names of their mounts in /sys/fs/cgroup.
+    pub(crate) fn hierarchies(&self) -> Vec<String> {
+        let mounted = libcgroups::v1::util::list_subsystem_mount_points().unwrap_or_default();
+        let ours = mounted.iter().filter_map(|mount| mount.strip_prefix(DEFAULT_CGROUP_ROOT).ok());
+        let mut names: Vec<String> = ours.filter_map(|name| name.to_str().map(str::to_owned)).collect();
+        names.retain(|name| !name.is_empty() && !name.contains('/'));
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The container's folder of a hierarchy of version 1, by the name of its mount in /sys/fs/cgroup. Of one without
     /// a controller (systemd's) containers have no group of their own; they are where we are.
     pub(crate) fn hierarchy(&self, name: &str) -> Option<PathBuf> {

@@ -11,6 +11,7 @@ use crate::Engine;
 use crate::bundle::Bundle;
 use crate::container::{engine, record_start, write_pid_file};
 use crate::rooted::Rooted;
+use crate::stand_in::StandIn;
 use crate::workload::Workload;
 use crate::{cgroup_mount, loopback};
 
@@ -63,23 +64,29 @@ impl Engine {
         let bundle = Bundle::open(&create.bundle)?;
         let what = format!("create container {id}");
         // The hook has no other way to the user: its standard error is the container's.
-        let failed = |err| baton_hook::fault(&bundle.path).unwrap_or_else(|| engine(&what, &err));
+        let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup)?;
+        let shown = stand_in.as_ref().map_or(bundle.path.as_path(), StandIn::path);
+        let failed = |err| baton_hook::fault(shown).unwrap_or_else(|| engine(&what, &err));
         make_working_folder(&bundle)?;
-        let container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
+        let mut container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
             .with_executor(Workload::init())
             .with_root_path(self.root.clone())
             .map_err(failed)?
             .with_console_socket(create.console_socket.clone())
             .with_preserved_fds(create.preserve_fds)
-            .as_init(&bundle.path)
+            .as_init(shown)
             .with_systemd(self.systemd_cgroup)
             .with_no_pivot(create.no_pivot)
             .build()
             .map_err(failed)?;
         let pid = container.pid().map_or(0, |pid| pid.as_raw());
-        let finish = || -> Result<()> {
+        let mut finish = || -> Result<()> {
+            if stand_in.is_some() {
+                container.state.bundle = bundle.path.clone();
+                container.save().map_err(|err| engine(&what, &err))?;
+            }
             record_start(&folder, pid)?;
-            cgroup_mount::protect(&bundle, pid)?;
+            cgroup_mount::finish(&bundle, pid)?;
             if bundle.namespace(LinuxNamespaceType::Network) == Some(None) {
                 loopback::bring_up(pid)?;
             }

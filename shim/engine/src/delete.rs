@@ -6,6 +6,7 @@ use libcontainer::container::ContainerStatus;
 use crate::Engine;
 use crate::cgroup::Cgroup;
 use crate::container::engine;
+use crate::stand_in::StandIn;
 use crate::state::word;
 
 impl Engine {
@@ -15,6 +16,7 @@ impl Engine {
     /// # Errors
     /// `NOT_FOUND`, `STATE` when it runs, `DEADLINE` when a process in it does not die.
     pub fn delete(&self, id: &str, force: bool) -> Result<()> {
+        StandIn::forget(&self.root, id);
         let mut container = match self.load(id) {
             Err(fault) if fault.code == Code::NotFound && force => return self.forget(id),
             loaded => loaded?,

@@ -36,6 +36,7 @@ mod resume;
 mod rooted;
 mod run;
 mod seccomp;
+mod stand_in;
 mod start;
 mod state;
 mod workload;

@@ -1,0 +1,104 @@
+//! A bundle that stands in for the real one while libcontainer creates a container that joins a pid namespace, as the
+//! containers of a pod may. Its config.json asks for the cgroup filesystems of version 1 as bind mounts of the
+//! container's groups; everything else in it is a link to the real bundle.
+//!
+//! libcontainer 0.7 mounts those filesystems only after a look at `/proc/N/cgroup` of this host, where N is the number
+//! that the new process has in the joined namespace (`mount_cgroup_v1` in its `rootfs/mount.rs`). Where the host has no
+//! process N, creation fails.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use baton_fault::{Attempt, Code, Fault, Result};
+use oci_spec::OciSpecError;
+use oci_spec::runtime::{LinuxNamespaceType, Mount, MountBuilder, Spec};
+
+use crate::bundle::Bundle;
+use crate::cgroup::Cgroup;
+use crate::external::is_cgroup;
+
+/// Removed with the value.
+#[derive(Debug)]
+pub(crate) struct StandIn(PathBuf);
+
+impl StandIn {
+    /// The stand-in for a container's bundle, if it needs one; in the folder `root` of all containers, under a name that
+    /// is no container's.
+    pub(crate) fn of(bundle: &Bundle, root: &Path, id: &str, systemd: bool) -> Result<Option<StandIn>> {
+        let joins = matches!(bundle.namespace(LinuxNamespaceType::Pid), Some(Some(_)));
+        if !joins || !bundle.mounts().iter().any(is_cgroup) {
+            return Ok(None);
+        }
+        let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
+        if cgroup.is_unified() {
+            return Ok(None);
+        }
+        let stand_in = StandIn(place(root, id));
+        // One may be left of a creation that was killed.
+        let _ = fs::remove_dir_all(&stand_in.0);
+        let what = || format!("make {}", stand_in.0.display());
+        let spec = with_binds(bundle, &cgroup).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
+        fs::create_dir_all(&stand_in.0).attempt(what)?;
+        for entry in fs::read_dir(&bundle.path).attempt(what)? {
+            let entry = entry.attempt(what)?;
+            if entry.file_name() != "config.json" {
+                symlink(entry.path(), stand_in.0.join(entry.file_name())).attempt(what)?;
+            }
+        }
+        spec.save(stand_in.0.join("config.json")).map_err(|err| Fault::new(Code::File, what(), err))?;
+        Ok(Some(stand_in))
+    }
+
+    /// Its folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Removes what a creation that was killed has left.
+    pub(crate) fn forget(root: &Path, id: &str) {
+        // Best effort: there hardly ever is one.
+        let _ = fs::remove_dir_all(place(root, id));
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// No id has an `@`.
+fn place(root: &Path, id: &str) -> PathBuf {
+    root.join(format!("{id}@bundle"))
+}
+
+fn with_binds(bundle: &Bundle, cgroup: &Cgroup) -> std::result::Result<Spec, OciSpecError> {
+    let mut mounts = Vec::new();
+    for mount in bundle.mounts() {
+        match is_cgroup(mount) {
+            true => mounts.extend(binds(mount.destination(), cgroup)?),
+            false => mounts.push(mount.clone()),
+        }
+    }
+    let mut spec = bundle.spec.clone();
+    spec.set_mounts(Some(mounts));
+    if let Some(root) = spec.root_mut() {
+        root.set_path(bundle.rootfs.clone());
+    }
+    Ok(spec)
+}
+
+/// What stands for a cgroup mount at `point`: a tmpfs with the container's group of each hierarchy. All of it is writable
+/// until `cgroup_mount` closes it.
+fn binds(point: &Path, cgroup: &Cgroup) -> std::result::Result<Vec<Mount>, OciSpecError> {
+    let options = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let base = MountBuilder::default().destination(point).typ("tmpfs").source("tmpfs");
+    let mut mounts = vec![base.options(options(&["nosuid", "noexec", "nodev", "mode=755"])).build()?];
+    for name in cgroup.hierarchies() {
+        let Some(group) = cgroup.hierarchy(&name) else { continue };
+        let mount = MountBuilder::default().destination(point.join(&name)).typ("bind").source(group);
+        mounts.push(mount.options(options(&["rbind", "nosuid", "noexec", "nodev"])).build()?);
+    }
+    Ok(mounts)
+}
