@@ -35,6 +35,12 @@ pub struct Cell {
     pub cards: Option<String>,
     /// Folder of another containerd.
     pub containerd: Option<PathBuf>,
+    /// Folders with clients that are installed too.
+    #[serde(default)]
+    pub clients: Vec<PathBuf>,
+    /// Folder of the network plugins of its pods.
+    #[serde(default)]
+    pub network_plugins: Option<PathBuf>,
     /// Size of the file system at /var/lib, in bytes; none: the machine's disk.
     pub disk: Option<u64>,
     /// The node sees cgroup v2 alone.

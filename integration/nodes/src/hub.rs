@@ -61,6 +61,8 @@ fn start() -> Result<()> {
         bin: "/".into(),
         cards: None,
         containerd: None,
+        clients: Vec::new(),
+        network_plugins: None,
         disk: None,
         cgroup2: false,
         image: None,

@@ -1,8 +1,9 @@
-//! The image `localhost/baton/counter:1`, which every node has: the counting workload, the libraries that it
-//! needs and a static busybox, as an OCI archive.
+//! The images that every node has, as one OCI archive: `localhost/baton/counter:1`, with the counting workload, the
+//! libraries that it needs and a static busybox, and `localhost/baton/pause:1`, for the first container of a pod. They
+//! share their one layer, which is thus unpacked once.
 //!
 //! ```text
-//! oci-layout, index.json (names the image), blobs/sha256/{manifest, config, layer}
+//! oci-layout, index.json (names the images), blobs/sha256/{layer, config and manifest of each}
 //! ```
 
 use std::fs::{self, File};
@@ -11,14 +12,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use crate::house;
 
-/// Its name.
+/// Name of the image of the counter.
 pub const NAME: &str = "localhost/baton/counter:1";
+/// Name of the image of a pod's first container.
+pub const PAUSE: &str = "localhost/baton/pause:1";
+/// The images, each with what it runs.
+const IMAGES: &[(&str, &str)] = &[(NAME, "/counter"), (PAUSE, "/pause")];
+/// The programs in them, and what they are called where they are built.
+const PROGRAMS: &[(&str, &str)] = &[("/counter", "baton-counter"), ("/pause", "baton-pause")];
 /// What goes in from the building machine, at the same path.
 const LIBRARIES: &[&str] = &[
     "/lib64/ld-linux-x86-64.so.2",
@@ -34,16 +41,15 @@ const APPLETS: &[&str] = &[
 /// How long an archive is kept once there is a newer one.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Raised when the archive's layout changes.
-const RECIPE: &str = "1";
+const RECIPE: &str = "2";
 
-/// The archive, made if there is none of the present programs; none when the counter is not built.
+/// The archive, made if there is none of the present programs; none when they are not built.
 pub fn archive(bin: &Path) -> Result<Option<PathBuf>> {
-    let counter = bin.join("baton-counter");
-    if !counter.exists() {
-        eprintln!("node: no {}, so no image {NAME}; run make build", counter.display());
+    if let Some((_, absent)) = PROGRAMS.iter().find(|(_, built)| !bin.join(built).exists()) {
+        eprintln!("node: no {}, so no image {NAME}; run make build", bin.join(absent).display());
         return Ok(None);
     }
-    let parts = parts(&counter)?;
+    let parts = parts(bin)?;
     let mut hash = Sha256::new();
     hash.update(RECIPE);
     for part in &parts {
@@ -88,7 +94,7 @@ struct Part {
     bytes: Vec<u8>,
 }
 
-fn parts(counter: &Path) -> Result<Vec<Part>> {
+fn parts(bin: &Path) -> Result<Vec<Part>> {
     let part = |from: &Path, path: &str| {
         let bytes = fs::read(from)
             .attempt(|| format!("read {} for the image {NAME}", from.display()))
@@ -100,7 +106,10 @@ fn parts(counter: &Path) -> Result<Vec<Part>> {
         .map(Path::new)
         .find(|path| path.exists())
         .ok_or_else(|| Fault::new(Code::File, "find busybox", "there is none").advise("run integration/setup"))?;
-    let mut parts = vec![part(counter, "/counter")?, part(busybox, "/bin/busybox")?];
+    let mut parts = vec![part(busybox, "/bin/busybox")?];
+    for (path, built) in PROGRAMS {
+        parts.push(part(&bin.join(built), path)?);
+    }
     for library in LIBRARIES {
         parts.push(part(Path::new(library), library)?);
     }
@@ -109,39 +118,49 @@ fn parts(counter: &Path) -> Result<Vec<Part>> {
 
 fn write(path: &Path, parts: &[Part]) -> std::io::Result<()> {
     let layer = layer(parts)?;
-    let config = json!({
-        "architecture": "amd64",
-        "os": "linux",
-        "config": { "Entrypoint": ["/counter"], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(&layer))] },
-        "history": [{ "created_by": "baton-node" }],
-    })
-    .to_string();
-    let blob = |kind: &str, bytes: &[u8]| {
-        json!({
-            "mediaType": format!("application/vnd.oci.image.{kind}"),
-            "digest": format!("sha256:{}", digest(bytes)),
-            "size": bytes.len(),
-        })
-    };
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": blob("config.v1+json", config.as_bytes()),
-        "layers": [blob("layer.v1.tar", &layer)],
-    })
-    .to_string();
-    let mut entry = blob("manifest.v1+json", manifest.as_bytes());
-    entry["annotations"] = json!({ "io.containerd.image.name": NAME, "org.opencontainers.image.ref.name": "1" });
-    entry["platform"] = json!({ "architecture": "amd64", "os": "linux" });
-    let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();
+    let mut blobs = Vec::new();
+    let manifests: Vec<Value> = IMAGES.iter().map(|(name, entry)| image(name, entry, &layer, &mut blobs)).collect();
+    let index = json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
+    blobs.push(layer);
     let mut archive = Builder::new(File::create(path)?);
     file(&mut archive, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     file(&mut archive, "index.json", 0o644, index.as_bytes())?;
-    for bytes in [manifest.as_bytes(), config.as_bytes(), &layer] {
+    for bytes in &blobs {
         file(&mut archive, &format!("blobs/sha256/{}", digest(bytes)), 0o644, bytes)?;
     }
     archive.into_inner()?.sync_all()
+}
+
+/// One image: its descriptor, as the archive's index lists it. Its config and its manifest are added to the blobs.
+fn image(name: &str, entry: &str, layer: &[u8], blobs: &mut Vec<Vec<u8>>) -> Value {
+    let config = json!({
+        "architecture": "amd64",
+        "os": "linux",
+        "config": { "Entrypoint": [entry], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(layer))] },
+        "history": [{ "created_by": "baton-node" }],
+    })
+    .to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": descriptor("config.v1+json", config.as_bytes()),
+        "layers": [descriptor("layer.v1.tar", layer)],
+    })
+    .to_string();
+    let mut listed = descriptor("manifest.v1+json", manifest.as_bytes());
+    listed["annotations"] = json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": "1" });
+    listed["platform"] = json!({ "architecture": "amd64", "os": "linux" });
+    blobs.extend([config.into_bytes(), manifest.into_bytes()]);
+    listed
+}
+
+fn descriptor(kind: &str, bytes: &[u8]) -> Value {
+    json!({
+        "mediaType": format!("application/vnd.oci.image.{kind}"),
+        "digest": format!("sha256:{}", digest(bytes)),
+        "size": bytes.len(),
+    })
 }
 
 /// The one layer.

@@ -2,7 +2,7 @@
 //! kernel ends everything in the cell.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
@@ -188,16 +188,20 @@ fn succeeded(what: &str, child: Child) -> Result<()> {
     Err(Fault::new(Code::System, what, format!("{}: {}", done.status, text.trim())))
 }
 
-/// Imports the image that every node has.
-fn import(image: File) -> Result<()> {
-    let child = Command::new("ctr")
-        .args(["image", "import", "-"])
-        .stdin(Stdio::from(image))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .attempt(|| "start ctr")?;
-    succeeded("import the image of the counter", child)
+/// Imports the images that every node has, for `ctr` and for pods. The second reading finds the blobs already there.
+fn import(mut images: File) -> Result<()> {
+    for namespace in ["default", "k8s.io"] {
+        images.rewind().attempt(|| "read the images again")?;
+        let child = Command::new("ctr")
+            .args(["--namespace", namespace, "image", "import", "-"])
+            .stdin(Stdio::from(images.try_clone().attempt(|| "share the images")?))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .attempt(|| "start ctr")?;
+        succeeded("import the images of every node", child)?;
+    }
+    Ok(())
 }
 
 /// Installs the simulated driver under the driver root and starts what stands for the cards; its standard output

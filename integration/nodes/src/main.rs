@@ -8,19 +8,20 @@ use baton_nodes::cell::Cell;
 use baton_nodes::{NodeOptions, boot, enter, house, start, stop};
 
 const USAGE: &str = "\
-integration/node start NAME [--cards SPEC] [--containerd DIR] [--disk SIZE] [--bin DIR] [--cgroup2]
+integration/node start NAME [--cards SPEC] [--containerd VERSION|DIR] [--disk SIZE] [--bin DIR] [--cgroup2]
 integration/node exec NAME CMD...   run a command in a node
 integration/node shell NAME         a shell in a node
 integration/node list
 integration/node stop NAME | stop --all
 
   --cards SPEC       simulated cards, such as h100x2; none by default
-  --containerd DIR   another containerd, ctr and shim, in place of the root's own
+  --containerd …     another containerd, ctr and shim, in place of the root's own: a version that
+                     integration/programs built (2.0, 2.2, 2.3, 2.4, or exactly), or a folder
   --disk SIZE        a file system of that size at /var/lib (bytes, or with K, M or G)
   --bin DIR          where Baton was built; beside this program by default
   --cgroup2          the node sees cgroup v2 alone
 
-In a node: ctr, baton and containerd; the registry registry.test:5000; the image localhost/baton/counter:1.";
+In a node: ctr, crictl, baton and containerd; the registry registry.test:5000; the images localhost/baton/counter:1 and localhost/baton/pause:1.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

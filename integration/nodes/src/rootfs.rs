@@ -12,7 +12,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod, umask};
 
 use crate::cell::{Cell, Role};
-use crate::cgroup;
+use crate::{cgroup, cri};
 
 /// Where the folder with the built programs is seen in a node.
 pub const BIN: &str = "/run/baton-node/bin";
@@ -48,13 +48,15 @@ pub fn prepare(cell: &Cell, files: &[(&str, String)]) -> Result<()> {
     Ok(())
 }
 
-/// The programs to install in /usr/local/bin: Baton's that are built, and another containerd's.
+/// The programs to install in /usr/local/bin: Baton's that are built, clients, and another containerd's.
 fn programs(cell: &Cell) -> Vec<PathBuf> {
     if cell.role == Role::Hub {
         return Vec::new();
     }
     let mut found: Vec<PathBuf> = PROGRAMS.iter().map(|name| cell.bin.join(name)).collect();
-    for entry in cell.containerd.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten() {
+    for entry in
+        cell.containerd.iter().chain(&cell.clients).filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten()
+    {
         found.push(entry.path());
     }
     found.retain(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0));
@@ -86,6 +88,9 @@ pub fn enter(cell: &Cell) -> Result<()> {
         bind(&cell.bin, &inside(&root, BIN), true)?;
         // Card memory is large and sparse: on disk, never on a tmpfs.
         bind(&disk.join("driver"), &inside(&root, DRIVER), false)?;
+        if let Some(plugins) = &cell.network_plugins {
+            bind(plugins, &inside(&root, cri::PLUGINS), true)?;
+        }
         for program in programs(cell) {
             bind(&program, &root.join("usr/local/bin").join(program.file_name().unwrap_or_default()), true)?;
         }

@@ -6,7 +6,7 @@ use baton_fault::{Attempt, Code, Fault, Result};
 
 use crate::cell::{Cell, Role};
 use crate::house::{self, Lock};
-use crate::{boot, cgroup, hub, image, rootfs, stop};
+use crate::{boot, cgroup, cri, hub, image, programs, rootfs, stop};
 
 /// How a node is to be.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,8 @@ pub struct NodeOptions {
     pub name: String,
     /// Simulated cards, such as `h100x2`; none or `none`: no card.
     pub cards: Option<String>,
-    /// A folder with another containerd (and what belongs to it), used in place of the root's own.
+    /// Another containerd (and what belongs to it), used in place of the root's own: a version that
+    /// `integration/programs` built (`2.4`), or a folder.
     pub containerd: Option<PathBuf>,
     /// Size in bytes of a file system at /var/lib that can be filled; none: the machine's disk.
     pub disk: Option<u64>,
@@ -35,6 +36,13 @@ impl NodeOptions {
     #[must_use]
     pub fn cards(mut self, cards: impl Into<String>) -> NodeOptions {
         self.cards = Some(cards.into());
+        self
+    }
+
+    /// With that containerd, by its version or its folder.
+    #[must_use]
+    pub fn containerd(mut self, which: impl Into<PathBuf>) -> NodeOptions {
+        self.containerd = Some(which.into());
         self
     }
 
@@ -67,7 +75,9 @@ pub fn start(options: &NodeOptions) -> Result<()> {
         number: hub::join(&held)?,
         root,
         cards: options.cards.clone().filter(|cards| cards != "none"),
-        containerd: options.containerd.as_deref().map(absolute).transpose()?,
+        containerd: options.containerd.as_deref().map(programs::containerd).transpose()?,
+        clients: programs::clients(),
+        network_plugins: programs::network_plugins(),
         disk: options.disk,
         cgroup2: options.cgroup2,
         image,
@@ -100,31 +110,13 @@ fn bin_dir(options: &NodeOptions) -> Result<PathBuf> {
 /// The files in which nodes differ from the shared root.
 fn files(cell: &Cell) -> Result<Vec<(&'static str, String)>> {
     let hub = format!("10.213.0.1 {}\n", hub::REGISTRY);
-    Ok(vec![
+    let mut files = cri::files(cell);
+    files.extend([
         ("/etc/hostname", format!("{}\n", cell.name)),
         ("/etc/hosts", format!("127.0.0.1 localhost\n{} {}\n{hub}", cell.address(), cell.name)),
         ("/etc/machine-id", format!("{}\n", &image::digest(cell.name.as_bytes())[..32])),
         ("/etc/ssl/certs/ca-certificates.crt", hub::trusted()?),
-        ("/etc/containerd/config.toml", CONTAINERD_CONFIG.to_owned()),
         ("/etc/baton/config.toml", format!("[driver]\nroot = \"{}\"\n", rootfs::DRIVER)),
-    ])
+    ]);
+    Ok(files)
 }
-
-/// What a machine without AppArmor and without CAP_SYS_RESOURCE needs, and the runtime under test.
-const CONTAINERD_CONFIG: &str = "\
-version = 3
-
-[plugins.'io.containerd.cri.v1.runtime']
-  disable_apparmor = true
-  restrict_oom_score_adj = true
-
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = ['/usr/lib/cni']
-  conf_dir = '/etc/cni/net.d'
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-  runtime_type = 'io.containerd.runc.v2'
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.baton]
-  runtime_type = 'io.containerd.baton.v2'
-";
