@@ -1,21 +1,15 @@
 //! The images that every node has, as one OCI archive: `localhost/baton/counter:1`, with the counting workload, the
 //! libraries that it needs and a static busybox, and `localhost/baton/pause:1`, for the first container of a pod. They
 //! share their one layer, which is thus unpacked once.
-//!
-//! ```text
-//! oci-layout, index.json (names the images), blobs/sha256/{layer, config and manifest of each}
-//! ```
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use tar::{Builder, EntryType, Header};
+use serde_json::json;
 
+use crate::archive::{self, Image, Layer};
 use crate::house;
 
 /// Name of the image of the counter.
@@ -50,14 +44,10 @@ pub fn archive(bin: &Path) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     let parts = parts(bin)?;
-    let mut hash = Sha256::new();
-    hash.update(RECIPE);
-    for part in &parts {
-        hash.update(part.path.as_bytes());
-        hash.update((part.bytes.len() as u64).to_le_bytes());
-        hash.update(&part.bytes);
-    }
-    let path = house::cache().join(format!("counter-{}.tar", &hex(&hash.finalize())[..16]));
+    let what_is_in_it: String =
+        parts.iter().map(|part| format!("{} {}\n", part.path, archive::digest(&part.bytes))).collect();
+    let key = archive::digest(format!("{RECIPE}\n{what_is_in_it}").as_bytes());
+    let path = house::cache().join(format!("counter-{}.tar", &key[..16]));
     if !path.exists() {
         let written = path.with_extension(format!("part-{}", std::process::id()));
         write(&written, &parts).attempt(|| format!("write {}", written.display()))?;
@@ -77,15 +67,6 @@ fn forget_old() {
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-/// The SHA-256 of something, in hexadecimal.
-pub fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A program or library of the image.
@@ -118,54 +99,18 @@ fn parts(bin: &Path) -> Result<Vec<Part>> {
 
 fn write(path: &Path, parts: &[Part]) -> std::io::Result<()> {
     let layer = layer(parts)?;
-    let mut blobs = Vec::new();
-    let manifests: Vec<Value> = IMAGES.iter().map(|(name, entry)| image(name, entry, &layer, &mut blobs)).collect();
-    let index = json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
-    blobs.push(layer);
-    let mut archive = Builder::new(File::create(path)?);
-    file(&mut archive, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    file(&mut archive, "index.json", 0o644, index.as_bytes())?;
-    for bytes in &blobs {
-        file(&mut archive, &format!("blobs/sha256/{}", digest(bytes)), 0o644, bytes)?;
-    }
-    archive.into_inner()?.sync_all()
-}
-
-/// One image: its descriptor, as the archive's index lists it. Its config and its manifest are added to the blobs.
-fn image(name: &str, entry: &str, layer: &[u8], blobs: &mut Vec<Vec<u8>>) -> Value {
-    let config = json!({
-        "architecture": "amd64",
-        "os": "linux",
-        "config": { "Entrypoint": [entry], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(layer))] },
-        "history": [{ "created_by": "baton-node" }],
-    })
-    .to_string();
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": descriptor("config.v1+json", config.as_bytes()),
-        "layers": [descriptor("layer.v1.tar", layer)],
-    })
-    .to_string();
-    let mut listed = descriptor("manifest.v1+json", manifest.as_bytes());
-    listed["annotations"] = json!({ "io.containerd.image.name": name, "org.opencontainers.image.ref.name": "1" });
-    listed["platform"] = json!({ "architecture": "amd64", "os": "linux" });
-    blobs.extend([config.into_bytes(), manifest.into_bytes()]);
-    listed
-}
-
-fn descriptor(kind: &str, bytes: &[u8]) -> Value {
-    json!({
-        "mediaType": format!("application/vnd.oci.image.{kind}"),
-        "digest": format!("sha256:{}", digest(bytes)),
-        "size": bytes.len(),
-    })
+    let image = |(name, entry): &(&str, &str)| Image {
+        name: (*name).to_owned(),
+        config: json!({ "Entrypoint": [entry], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" }),
+        layer: &layer,
+    };
+    let images: Vec<Image> = IMAGES.iter().map(image).collect();
+    archive::write(File::create(path)?, &images)?.sync_all()
 }
 
 /// The one layer.
 fn layer(parts: &[Part]) -> std::io::Result<Vec<u8>> {
-    let mut layer = Builder::new(Vec::new());
+    let mut layer = Layer::default();
     for (dir, mode) in [
         ("bin", 0o755),
         ("dev", 0o755),
@@ -183,51 +128,22 @@ fn layer(parts: &[Part]) -> std::io::Result<Vec<u8>> {
         ("usr/lib/x86_64-linux-gnu", 0o755),
         ("var", 0o755),
     ] {
-        entry(&mut layer, EntryType::Directory, &format!("{dir}/"), mode, "")?;
+        layer.folder(dir, mode)?;
     }
     for part in parts {
-        file(&mut layer, &part.path, 0o755, &part.bytes)?;
+        layer.file(&part.path, 0o755, &part.bytes)?;
     }
-    file(&mut layer, "etc/passwd", 0o644, b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")?;
-    file(&mut layer, "etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    layer.file("etc/passwd", 0o644, b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")?;
+    layer.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
     for applet in APPLETS {
-        entry(&mut layer, EntryType::Symlink, &format!("bin/{applet}"), 0o777, "busybox")?;
+        layer.link(&format!("bin/{applet}"), "busybox")?;
     }
-    layer.into_inner()
-}
-
-fn file<W: Write>(archive: &mut Builder<W>, path: &str, mode: u32, bytes: &[u8]) -> std::io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_mode(mode);
-    header.set_size(bytes.len() as u64);
-    archive.append_data(&mut header, path, bytes)
-}
-
-fn entry<W: Write>(
-    archive: &mut Builder<W>,
-    kind: EntryType,
-    path: &str,
-    mode: u32,
-    target: &str,
-) -> std::io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(0);
-    if target.is_empty() {
-        return archive.append_data(&mut header, path, std::io::empty());
-    }
-    archive.append_link(&mut header, path, target)
+    layer.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digests_are_those_that_everybody_computes() {
-        assert_eq!(digest(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    }
 
     #[test]
     fn the_layer_is_the_same_every_time_and_holds_the_counter() {

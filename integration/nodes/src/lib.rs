@@ -4,6 +4,7 @@
 //! A node starts in under two seconds and takes everything in it along when it is stopped. Tests use [`Node`];
 //! a person uses `integration/node`, and both go through the program `baton-node`.
 
+pub mod archive;
 pub mod authority;
 pub mod boot;
 pub mod cell;

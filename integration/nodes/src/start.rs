@@ -6,7 +6,7 @@ use baton_fault::{Attempt, Code, Fault, Result};
 
 use crate::cell::{Cell, Role};
 use crate::house::{self, Lock};
-use crate::{boot, cgroup, cri, hub, image, programs, rootfs, stop};
+use crate::{archive, boot, cgroup, cri, hub, image, programs, rootfs, stop};
 
 /// How a node is to be.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,7 @@ fn files(cell: &Cell) -> Result<Vec<(&'static str, String)>> {
     files.extend([
         ("/etc/hostname", format!("{}\n", cell.name)),
         ("/etc/hosts", format!("127.0.0.1 localhost\n{} {}\n{hub}", cell.address(), cell.name)),
-        ("/etc/machine-id", format!("{}\n", &image::digest(cell.name.as_bytes())[..32])),
+        ("/etc/machine-id", format!("{}\n", &archive::digest(cell.name.as_bytes())[..32])),
         ("/etc/ssl/certs/ca-certificates.crt", hub::trusted()?),
         ("/etc/baton/config.toml", format!("[driver]\nroot = \"{}\"\n", rootfs::DRIVER)),
     ]);
