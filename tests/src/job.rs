@@ -34,11 +34,7 @@ impl Machine {
     /// # Panics
     /// When it does not start.
     pub fn run_detached(&self, options: &[&str], image: &str, id: &str, command: &[&str]) {
-        let mut line = vec!["ctr", "run", "-d", "--runtime", RUNTIME];
-        line.extend(options);
-        line.extend([image, id]);
-        line.extend(command);
-        self.ok(&line);
+        self.ok(&self.run_line(&[&["-d"], options, &[image, id], command].concat()));
     }
 
     /// Starts the job on the node's first card, and waits until it counts.

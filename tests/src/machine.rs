@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use baton_fault::Code;
 use baton_nodes::{Node, NodeOptions, Output};
 
+use crate::job::RUNTIME;
 use crate::said;
 
 /// Longest run of one command on a node, in seconds: one that hangs ends the test, not the run of all tests.
@@ -20,13 +21,17 @@ pub const BIN: &str = "/run/baton-node/bin";
 
 /// A running node; stopped when dropped.
 #[derive(Debug)]
-pub struct Machine(Node);
+pub struct Machine {
+    node: Node,
+    /// The words by which `ctr run` is told the runtime, and the engine where it is not Baton's.
+    runtime: Vec<String>,
+}
 
 impl Deref for Machine {
     type Target = Node;
 
     fn deref(&self) -> &Node {
-        &self.0
+        &self.node
     }
 }
 
@@ -46,7 +51,21 @@ impl Machine {
     /// When it does not start.
     pub fn with(mut options: NodeOptions) -> Machine {
         options.name = format!("{}-{}", options.name, std::process::id());
-        Machine(Node::start(options).unwrap_or_else(|fault| panic!("{fault}")))
+        let node = Node::start(options).unwrap_or_else(|fault| panic!("{fault}"));
+        Machine { node, runtime: ["--runtime", RUNTIME].map(str::to_owned).to_vec() }
+    }
+
+    /// Has its containers run by another runtime, or engine, named by these options of `ctr run`.
+    #[must_use]
+    pub fn under(mut self, runtime: &[&str]) -> Machine {
+        self.runtime = runtime.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// A line that starts a container: `ctr run` with its runtime, then options, image, id and command.
+    pub fn run_line<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
+        let runtime = self.runtime.iter().map(String::as_str);
+        ["ctr", "run"].into_iter().chain(runtime).chain(words.iter().copied()).collect()
     }
 
     /// A node whose cards are plugged in elsewhere than those of another node.
@@ -72,7 +91,7 @@ impl Machine {
     /// # Panics
     /// When it cannot be run at all.
     pub fn attempt(&self, command: &[&str]) -> Output {
-        self.0.run(&bounded(command)).unwrap_or_else(|fault| panic!("{fault}"))
+        self.node.run(&bounded(command)).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     /// Runs a command that must succeed; what it printed.
@@ -99,7 +118,7 @@ impl Machine {
     /// # Panics
     /// When it cannot be run.
     pub fn begin(&self, command: &[&str]) -> Child {
-        self.0
+        self.node
             .command(bounded(command))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

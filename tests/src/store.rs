@@ -32,7 +32,7 @@ echo ==; ctr task ls
 echo ==; ls /var/lib/baton/staging 2>/dev/null
 echo ==; ls /run/containerd/io.containerd.runtime.v2.task/default 2>/dev/null
 echo ==; ls /run/baton/engine/default 2>/dev/null
-echo ==; pgrep -f '^/.*containerd-shim-baton-v2' || true";
+echo ==; pgrep -f '^/.*containerd-shim-(baton|runc)-v2' || true";
 
 impl Machine {
     /// What there is now.

@@ -1,7 +1,7 @@
 //! containerd's own checkpoint and restore, as `ctr` has them.
 
 use baton_tests::machine::Machine;
-use baton_tests::until::until;
+use baton_tests::ordinary;
 
 fn checkpoint(node: &Machine, id: &str, reference: &str) {
     node.ok(&["ctr", "container", "checkpoint", "--task", "--rw", "--image", id, reference]);
@@ -9,24 +9,7 @@ fn checkpoint(node: &Machine, id: &str, reference: &str) {
 
 #[test]
 fn a_container_without_gpu_is_checkpointed_and_restored_by_ctr() {
-    let node = Machine::start("by-ctr-cpu", "none");
-    let reference = "localhost/by-ctr/cpu:1";
-    node.run_cpu_job("job");
-    let before = node.wait_for_step("job", 30);
-    checkpoint(&node, "job", reference);
-    assert_eq!(node.task_state("job"), "RUNNING");
-    let after = node.status("job");
-    node.wait_for_step("job", after.step.max(before.step) + 10);
-
-    node.ok(&["ctr", "task", "kill", "-s", "SIGKILL", "job"]);
-    until("the job ends", || (node.task_state("job") == "STOPPED").then_some(()));
-    node.attempt(&["ctr", "task", "delete", "job"]);
-    node.ok(&["ctr", "container", "delete", "job"]);
-    node.ok(&["ctr", "container", "restore", "--live", "--rw", "again", reference]);
-    assert_eq!(node.task_state("again"), "RUNNING");
-    let again = node.status("again");
-    assert!(again.step >= before.step, "{} < {}", again.step, before.step);
-    node.wait_for_step("again", again.step + 10);
+    ordinary::it_is_checkpointed_and_restored(&Machine::start("by-ctr-cpu", "none"), "localhost/by-ctr/cpu:1");
 }
 
 #[test]

@@ -80,6 +80,8 @@ impl Engine {
         if self.systemd_cgroup {
             command.arg("--systemd-cgroup");
         }
+        // containerd's service manager talks to containerd: runc and crun would wait for a word from the container there.
+        command.env_remove("NOTIFY_SOCKET");
         command.arg(verb).current_dir(&self.bundle);
         command
     }

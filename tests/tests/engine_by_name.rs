@@ -1,0 +1,51 @@
+//! The shim runs the engine that `BinaryName` of runc's options names, and a client sees no difference.
+
+use baton_tests::machine::Machine;
+use baton_tests::ordinary;
+
+const RUNC: &str = "/usr/sbin/runc";
+const CRUN: &str = "/usr/bin/crun";
+
+#[test]
+fn runc_runs_ordinary_containers() {
+    let node = Machine::start_under(RUNC, "engine-runc", "none");
+    ordinary::output_comes_out(&node);
+    ordinary::input_reaches_it(&node);
+    ordinary::it_lives_and_dies(&node);
+    ordinary::it_has_a_terminal(&node);
+}
+
+#[test]
+fn crun_runs_ordinary_containers() {
+    let node = Machine::start_under(CRUN, "engine-crun", "none");
+    ordinary::output_comes_out(&node);
+    ordinary::input_reaches_it(&node);
+    ordinary::it_lives_and_dies(&node);
+    ordinary::it_has_a_terminal(&node);
+}
+
+#[test]
+fn runc_checkpoints_and_restores_for_ctr() {
+    let node = Machine::start_under(RUNC, "engine-runc-cr", "none");
+    ordinary::it_is_checkpointed_and_restored(&node, "localhost/engine/runc:1");
+    assert_eq!(node.engine_at("restore"), None);
+}
+
+#[test]
+fn a_job_with_a_gpu_is_saved_and_restored_by_runc() {
+    let node = Machine::start_under(RUNC, "engine-runc-gpu", "h100");
+    let reference = &node.reference("1");
+    node.run_job("job", &["--memory", "4M"]);
+    let before = node.wait_for_step("job", 20);
+    node.save("job", reference);
+    let after = node.status("job");
+    node.wait_for_step("job", after.step + 10);
+    node.ok(&["ctr", "task", "kill", "-s", "SIGKILL", "job"]);
+    node.delete_stopped("job");
+
+    node.run_detached(&[], reference, "again", &[]);
+    let again = node.status("again");
+    assert!(again.step >= before.step, "{} < {}", again.step, before.step);
+    assert_eq!((&again.gpu, again.memory), (&before.gpu, before.memory));
+    node.wait_for_step("again", again.step + 10);
+}
