@@ -3,9 +3,11 @@
 WITH := integration/with-tools
 CACHE := $(or $(BATON_CACHE),/var/cache/baton)
 CARGO_DENY := 0.20.2
+# The containerd versions that `make test-matrix` tests with, beside the nodes' own 2.1.
+CONTAINERD := 2.0 2.2 2.3 2.4
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all setup build test demo bench lint lint-setup fuzz clean
+.PHONY: all setup build test test-matrix critest demo bench lint lint-setup fuzz clean
 
 all: build
 
@@ -17,6 +19,16 @@ build: setup
 
 test: build
 	$(WITH) cargo test --release --workspace --locked
+
+test-matrix: build ## the end-to-end tests with each containerd; each is built once, which takes some minutes
+	set -e; for version in $(CONTAINERD); do \
+	    integration/programs containerd-$$version >/dev/null; \
+	    echo "== containerd $$version"; \
+	    BATON_TEST_CONTAINERD=$$version $(WITH) cargo test --release -p baton-tests --locked; done
+
+critest: build ## the CRI conformance suite, with Baton and with runc's shim; CRITEST="--containerd 2.4" and the like
+	integration/programs critest >/dev/null
+	$(TARGET)/baton-critest $(CRITEST)
 
 demo: build
 	$(TARGET)/baton-demo

@@ -28,6 +28,20 @@ pub struct Status {
     pub damaged: u64,
 }
 
+impl Status {
+    /// Reads a status, whose checksum must be right and whose memory must be whole.
+    ///
+    /// # Panics
+    /// When it is not so.
+    pub fn checked(line: &str) -> Status {
+        let status: Status = serde_json::from_str(line).unwrap_or_else(|err| panic!("{err} in {line:?}"));
+        let wanted = format!("{:016x}", checksum_after(status.step));
+        assert_eq!(status.checksum, wanted, "the checksum after {} steps", status.step);
+        assert_eq!(status.damaged, 0, "pieces of its memory are damaged");
+        status
+    }
+}
+
 impl Machine {
     /// Starts a container in the background: options of `ctr run`, image, id, command.
     ///
@@ -58,7 +72,7 @@ impl Machine {
     pub fn first_status(&self, id: &str) -> Status {
         until(&format!("{id} answers"), || {
             let done = self.in_container(id, &["/counter", "status"]);
-            (done.status.success() && !done.stdout.is_empty()).then(|| checked(&done.stdout))
+            (done.status.success() && !done.stdout.is_empty()).then(|| Status::checked(&done.stdout))
         })
     }
 
@@ -86,7 +100,7 @@ impl Machine {
         until(&format!("{id} is heard"), || {
             let done = self.in_container(id, question);
             assert!(done.status.success(), "{}", self.tell(question, &done));
-            (!done.stdout.is_empty()).then(|| checked(&done.stdout))
+            (!done.stdout.is_empty()).then(|| Status::checked(&done.stdout))
         })
     }
 
@@ -114,13 +128,4 @@ impl Machine {
     pub fn task_state(&self, id: &str) -> String {
         self.task(id).map_or_else(|| "none".to_owned(), |(state, _)| state)
     }
-}
-
-/// A status whose checksum is right and whose memory is whole.
-fn checked(line: &str) -> Status {
-    let status: Status = serde_json::from_str(line).unwrap_or_else(|err| panic!("{err} in {line:?}"));
-    let wanted = format!("{:016x}", checksum_after(status.step));
-    assert_eq!(status.checksum, wanted, "the checksum after {} steps", status.step);
-    assert_eq!(status.damaged, 0, "pieces of its memory are damaged");
-    status
 }

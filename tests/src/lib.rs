@@ -6,6 +6,7 @@
 
 pub mod cards;
 pub mod count;
+pub mod cri;
 pub mod image;
 pub mod job;
 pub mod machine;

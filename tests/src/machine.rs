@@ -16,6 +16,8 @@ const COMMAND_MAX: &str = "90";
 const LOG_LINES: usize = 60;
 /// Where a node's driver lies.
 pub const DRIVER_ROOT: &str = "/run/nvidia/driver";
+/// Names the containerd that nodes get in place of their own, by version or folder: `make test-matrix` sets it.
+const CONTAINERD: &str = "BATON_TEST_CONTAINERD";
 /// Where Baton's programs lie on a node.
 pub const BIN: &str = "/run/baton-node/bin";
 
@@ -51,6 +53,7 @@ impl Machine {
     /// When it does not start.
     pub fn with(mut options: NodeOptions) -> Machine {
         options.name = format!("{}-{}", options.name, std::process::id());
+        options.containerd = options.containerd.or_else(|| std::env::var_os(CONTAINERD).map(Into::into));
         let node = Node::start(options).unwrap_or_else(|fault| panic!("{fault}"));
         Machine { node, runtime: ["--runtime", RUNTIME].map(str::to_owned).to_vec() }
     }
@@ -79,6 +82,20 @@ impl Machine {
             .map(|number| Machine::start(&format!("{name}{number}"), cards))
             .find(|node| node.cards().iter().all(|card| !taken.contains(&card.pci_bus_id)))
             .expect("a node with other addresses")
+    }
+
+    /// The version of its containerd: major and minor number.
+    ///
+    /// # Panics
+    /// When it does not say.
+    pub fn containerd(&self) -> (u32, u32) {
+        let said = self.ok(&["containerd", "--version"]);
+        let word = said.split_whitespace().nth(2).unwrap_or_default().trim_start_matches('v');
+        let mut numbers = word.split('.').map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+            _ => panic!("cannot read a version in {said:?}"),
+        }
     }
 
     /// The name of an image in the registry that all nodes share, which no other test uses.

@@ -43,9 +43,9 @@ impl Layer {
         file(&mut self.0, path, mode, bytes)
     }
 
-    /// Adds a symbolic link.
-    pub fn link(&mut self, path: &str, target: &str) -> Result<()> {
-        self.0.append_link(&mut header(EntryType::Symlink, 0o777, 0), path, target)
+    /// Adds another name of a file that is there.
+    pub fn link(&mut self, path: &str, file: &str) -> Result<()> {
+        self.0.append_link(&mut header(EntryType::Link, 0o755, 0), path, file)
     }
 
     /// Its bytes.

@@ -25,7 +25,8 @@ fn subnet(cell: &Cell) -> String {
 const DROP_IN: &str = include_str!("../../../config/files/containerd.toml");
 
 /// What a machine without AppArmor and without CAP_SYS_RESOURCE needs, the other runtime handlers, and last the table
-/// that the name of the first container's image belongs to.
+/// that the name of the first container's image belongs to. Restoring by CreateContainer has this switch in 2.2 and 2.3;
+/// 2.1 does it without, 2.0 and 2.4 cannot, and all of them pass over a switch that they do not know.
 const CONFIG: &str = "\
 version = 3
 imports = ['/etc/containerd/conf.d/*.toml']
@@ -33,6 +34,7 @@ imports = ['/etc/containerd/conf.d/*.toml']
 [plugins.'io.containerd.cri.v1.runtime']
   disable_apparmor = true
   restrict_oom_score_adj = true
+  enable_experimental_restore_via_create = true
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ['/opt/cni/bin']
@@ -43,6 +45,9 @@ imports = ['/etc/containerd/conf.d/*.toml']
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.baton-name]
   runtime_type = 'io.containerd.baton.v2'
+
+[plugins.'io.containerd.cri.v1.images'.registry]
+  config_path = '/etc/containerd/certs.d'
 
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 ";

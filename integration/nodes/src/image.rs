@@ -28,14 +28,30 @@ const LIBRARIES: &[&str] = &[
     "/lib/x86_64-linux-gnu/libgcc_s.so.1",
 ];
 /// Names under which busybox is found.
-const APPLETS: &[&str] = &[
+pub const APPLETS: &[&str] = &[
     "sh", "cat", "ls", "sleep", "true", "false", "mknod", "touch", "echo", "dd", "env", "ps", "kill", "head", "id",
-    "mount", "hostname", "rm", "mkdir", "grep", "stat", "date",
+    "mount", "hostname", "rm", "mkdir", "grep", "stat", "date", "ping", "readlink", "tty",
 ];
+/// The accounts in an image; some cases of the conformance suite ask for these names.
+const ACCOUNTS: &str = "\
+root:x:0:0:root:/:/bin/sh
+www-data:x:33:33:www-data:/:/bin/false
+default-user:x:1000:1000::/:/bin/sh
+nobody:x:65534:65534:nobody:/:/bin/false
+";
+/// Its groups.
+const GROUPS: &str = "\
+root:x:0:
+www-data:x:33:
+users:x:100:
+default-user:x:1000:
+group-defined-in-image:x:50000:default-user
+nogroup:x:65534:
+";
 /// How long an archive is kept once there is a newer one.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Raised when the archive's layout changes.
-const RECIPE: &str = "2";
+const RECIPE: &str = "3";
 
 /// The archive, made if there is none of the present programs; none when they are not built.
 pub fn archive(bin: &Path) -> Result<Option<PathBuf>> {
@@ -69,36 +85,46 @@ fn forget_old() {
     }
 }
 
-/// A program or library of the image.
-struct Part {
+/// A program or library of an image.
+pub struct Part {
     path: String,
     bytes: Vec<u8>,
 }
 
 fn parts(bin: &Path) -> Result<Vec<Part>> {
-    let part = |from: &Path, path: &str| {
-        let bytes = fs::read(from)
-            .attempt(|| format!("read {} for the image {NAME}", from.display()))
-            .map_err(|fault| fault.advise("run integration/setup"))?;
-        Ok(Part { path: path.trim_start_matches('/').to_owned(), bytes })
-    };
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
-        .iter()
-        .map(Path::new)
-        .find(|path| path.exists())
-        .ok_or_else(|| Fault::new(Code::File, "find busybox", "there is none").advise("run integration/setup"))?;
-    let mut parts = vec![part(busybox, "/bin/busybox")?];
+    let mut parts = system()?;
     for (path, built) in PROGRAMS {
         parts.push(part(&bin.join(built), path)?);
     }
+    Ok(parts)
+}
+
+/// What every image here has: busybox, and what a program built on this machine needs to run.
+pub fn system() -> Result<Vec<Part>> {
+    let mut parts = vec![part(busybox()?, "/bin/busybox")?];
     for library in LIBRARIES {
         parts.push(part(Path::new(library), library)?);
     }
     Ok(parts)
 }
 
+/// The machine's static busybox.
+pub fn busybox() -> Result<&'static Path> {
+    let mut places = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new);
+    places
+        .find(|path| path.exists())
+        .ok_or_else(|| Fault::new(Code::File, "find busybox", "there is none").advise("run integration/setup"))
+}
+
+fn part(from: &Path, path: &str) -> Result<Part> {
+    let bytes = fs::read(from)
+        .attempt(|| format!("read {} for an image", from.display()))
+        .map_err(|fault| fault.advise("run integration/setup"))?;
+    Ok(Part { path: path.trim_start_matches('/').to_owned(), bytes })
+}
+
 fn write(path: &Path, parts: &[Part]) -> std::io::Result<()> {
-    let layer = layer(parts)?;
+    let layer = layer(parts)?.finish()?;
     let image = |(name, entry): &(&str, &str)| Image {
         name: (*name).to_owned(),
         config: json!({ "Entrypoint": [entry], "Env": ["PATH=/bin:/usr/bin:/"], "WorkingDir": "/" }),
@@ -108,8 +134,8 @@ fn write(path: &Path, parts: &[Part]) -> std::io::Result<()> {
     archive::write(File::create(path)?, &images)?.sync_all()
 }
 
-/// The one layer.
-fn layer(parts: &[Part]) -> std::io::Result<Vec<u8>> {
+/// A layer with these parts, and the folders, links and accounts of a small system. More may be added.
+pub fn layer(parts: &[Part]) -> std::io::Result<Layer> {
     let mut layer = Layer::default();
     for (dir, mode) in [
         ("bin", 0o755),
@@ -133,12 +159,12 @@ fn layer(parts: &[Part]) -> std::io::Result<Vec<u8>> {
     for part in parts {
         layer.file(&part.path, 0o755, &part.bytes)?;
     }
-    layer.file("etc/passwd", 0o644, b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")?;
-    layer.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    layer.file("etc/passwd", 0o644, ACCOUNTS.as_bytes())?;
+    layer.file("etc/group", 0o644, GROUPS.as_bytes())?;
     for applet in APPLETS {
-        layer.link(&format!("bin/{applet}"), "busybox")?;
+        layer.link(&format!("bin/{applet}"), "bin/busybox")?;
     }
-    layer.finish()
+    Ok(layer)
 }
 
 #[cfg(test)]
@@ -148,8 +174,9 @@ mod tests {
     #[test]
     fn the_layer_is_the_same_every_time_and_holds_the_counter() {
         let parts = || [Part { path: "counter".to_owned(), bytes: vec![7; 10] }];
-        let one = layer(&parts()).expect("a layer");
-        assert_eq!(one, layer(&parts()).expect("a layer"));
+        let bytes = || layer(&parts()).and_then(Layer::finish).expect("a layer");
+        let one = bytes();
+        assert_eq!(one, bytes());
         let mut archive = tar::Archive::new(one.as_slice());
         let found = archive.entries().expect("entries").flatten().any(|entry| {
             entry.path().is_ok_and(|path| path == Path::new("counter"))
