@@ -13,7 +13,7 @@ use crate::container::{engine, record_start, write_pid_file};
 use crate::rooted::Rooted;
 use crate::stand_in::StandIn;
 use crate::workload::Workload;
-use crate::{cgroup_mount, loopback};
+use crate::{loopback, mount_finish};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +86,7 @@ impl Engine {
                 container.save().map_err(|err| engine(&what, &err))?;
             }
             record_start(&folder, pid)?;
-            cgroup_mount::finish(&bundle, pid)?;
+            mount_finish::finish(&bundle, pid)?;
             if bundle.namespace(LinuxNamespaceType::Network) == Some(None) {
                 loopback::bring_up(pid)?;
             }

@@ -9,7 +9,6 @@
 
 mod bundle;
 mod cgroup;
-mod cgroup_mount;
 mod checkpoint;
 mod confinement;
 mod container;
@@ -23,6 +22,7 @@ mod external;
 mod kill;
 mod list;
 mod loopback;
+mod mount_finish;
 mod mount_points;
 mod mount_table;
 mod namespaces;

@@ -1,10 +1,12 @@
-//! A bundle that stands in for the real one while libcontainer creates a container that joins a pid namespace, as the
-//! containers of a pod may. Its config.json asks for the cgroup filesystems of version 1 as bind mounts of the
-//! container's groups; everything else in it is a link to the real bundle.
+//! A bundle that stands in for the real one while libcontainer 0.7 creates a container of which it cannot read the spec
+//! as it is. Its config.json says the same in libcontainer's words; everything else in it is a link to the real bundle.
 //!
-//! libcontainer 0.7 mounts those filesystems only after a look at `/proc/N/cgroup` of this host, where N is the number
-//! that the new process has in the joined namespace (`mount_cgroup_v1` in its `rootfs/mount.rs`). Where the host has no
-//! process N, creation fails.
+//! - A container that joins a pid namespace, as those of a pod may, gets the cgroup filesystems of version 1 as bind
+//!   mounts of its groups. libcontainer mounts them only after a look at `/proc/N/cgroup` of this host, where N is the
+//!   number that the new process has in the joined namespace (`mount_cgroup_v1` in its `rootfs/mount.rs`). Where the
+//!   host has no process N, creation fails.
+//! - The propagation `rslave` of the root filesystem becomes `slave`, and so on: libcontainer knows only the words
+//!   without `r`, and takes all of them for what is below too.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,19 +28,16 @@ impl StandIn {
     /// The stand-in for a container's bundle, if it needs one; in the folder `root` of all containers, under a name that
     /// is no container's.
     pub(crate) fn of(bundle: &Bundle, root: &Path, id: &str, systemd: bool) -> Result<Option<StandIn>> {
-        let joins = matches!(bundle.namespace(LinuxNamespaceType::Pid), Some(Some(_)));
-        if !joins || !bundle.mounts().iter().any(is_cgroup) {
-            return Ok(None);
-        }
-        let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
-        if cgroup.is_unified() {
+        let cgroup = joined_cgroup(bundle, id, systemd)?;
+        let propagation = simple_propagation(bundle);
+        if cgroup.is_none() && propagation.is_none() {
             return Ok(None);
         }
         let stand_in = StandIn(place(root, id));
         // One may be left of a creation that was killed.
         let _ = fs::remove_dir_all(&stand_in.0);
         let what = || format!("make {}", stand_in.0.display());
-        let spec = with_binds(bundle, &cgroup).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
+        let spec = spec(bundle, cgroup.as_ref(), propagation).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
         fs::create_dir_all(&stand_in.0).attempt(what)?;
         for entry in fs::read_dir(&bundle.path).attempt(what)? {
             let entry = entry.attempt(what)?;
@@ -73,16 +72,46 @@ fn place(root: &Path, id: &str) -> PathBuf {
     root.join(format!("{id}@bundle"))
 }
 
-fn with_binds(bundle: &Bundle, cgroup: &Cgroup) -> std::result::Result<Spec, OciSpecError> {
-    let mut mounts = Vec::new();
-    for mount in bundle.mounts() {
-        match is_cgroup(mount) {
-            true => mounts.extend(binds(mount.destination(), cgroup)?),
-            false => mounts.push(mount.clone()),
-        }
+/// The cgroup of version 1 of a container that joins a pid namespace and mounts cgroup filesystems.
+fn joined_cgroup(bundle: &Bundle, id: &str, systemd: bool) -> Result<Option<Cgroup>> {
+    let joins = matches!(bundle.namespace(LinuxNamespaceType::Pid), Some(Some(_)));
+    if !joins || !bundle.mounts().iter().any(is_cgroup) {
+        return Ok(None);
     }
+    let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
+    Ok((!cgroup.is_unified()).then_some(cgroup))
+}
+
+/// libcontainer's word for the propagation of the root filesystem, where the spec has another.
+fn simple_propagation(bundle: &Bundle) -> Option<&'static str> {
+    match bundle.spec.linux().as_ref()?.rootfs_propagation().as_deref()? {
+        "rshared" => Some("shared"),
+        "rslave" => Some("slave"),
+        "rprivate" => Some("private"),
+        "runbindable" => Some("unbindable"),
+        _ => None,
+    }
+}
+
+fn spec(
+    bundle: &Bundle,
+    cgroup: Option<&Cgroup>,
+    propagation: Option<&str>,
+) -> std::result::Result<Spec, OciSpecError> {
     let mut spec = bundle.spec.clone();
-    spec.set_mounts(Some(mounts));
+    if let Some(cgroup) = cgroup {
+        let mut mounts = Vec::new();
+        for mount in bundle.mounts() {
+            match is_cgroup(mount) {
+                true => mounts.extend(binds(mount.destination(), cgroup)?),
+                false => mounts.push(mount.clone()),
+            }
+        }
+        spec.set_mounts(Some(mounts));
+    }
+    if let (Some(word), Some(linux)) = (propagation, spec.linux_mut()) {
+        linux.set_rootfs_propagation(Some(word.to_owned()));
+    }
     if let Some(root) = spec.root_mut() {
         root.set_path(bundle.rootfs.clone());
     }
@@ -90,7 +119,7 @@ fn with_binds(bundle: &Bundle, cgroup: &Cgroup) -> std::result::Result<Spec, Oci
 }
 
 /// What stands for a cgroup mount at `point`: a tmpfs with the container's group of each hierarchy. All of it is writable
-/// until `cgroup_mount` closes it.
+/// until `mount_finish` closes it.
 fn binds(point: &Path, cgroup: &Cgroup) -> std::result::Result<Vec<Mount>, OciSpecError> {
     let options = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let base = MountBuilder::default().destination(point).typ("tmpfs").source("tmpfs");
