@@ -2,7 +2,7 @@
 //! kernel ends everything in the cell.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
@@ -108,7 +108,7 @@ fn begin_node(cell: &Cell, lifeline: &File, image: Option<File>) -> Result<Child
         return Err(Fault::new(Code::Unavailable, "start containerd", "it has no socket"));
     }
     if let Some(image) = image {
-        import(image)?;
+        import(&image)?;
     }
     if let Some(cards) = cards {
         wait_for_cards(cards)?;
@@ -188,20 +188,20 @@ fn succeeded(what: &str, child: Child) -> Result<()> {
     Err(Fault::new(Code::System, what, format!("{}: {}", done.status, text.trim())))
 }
 
-/// Imports the images that every node has, for `ctr` and for pods. The second reading finds the blobs already there.
-fn import(mut images: File) -> Result<()> {
-    for namespace in ["default", "k8s.io"] {
-        images.rewind().attempt(|| "read the images again")?;
-        let child = Command::new("ctr")
+/// Imports the images that every node has, for `ctr` and for pods, at the same time.
+fn import(images: &File) -> Result<()> {
+    // Each reads from the beginning, so it needs an open file of its own; the path is outside of the node.
+    let path = format!("/proc/self/fd/{}", images.as_raw_fd());
+    let begun = ["default", "k8s.io"].map(|namespace| {
+        Command::new("ctr")
             .args(["--namespace", namespace, "image", "import", "-"])
-            .stdin(Stdio::from(images.try_clone().attempt(|| "share the images")?))
+            .stdin(Stdio::from(File::open(&path).attempt(|| "read the images")?))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .attempt(|| "start ctr")?;
-        succeeded("import the images of every node", child)?;
-    }
-    Ok(())
+            .attempt(|| "start ctr")
+    });
+    begun.into_iter().try_for_each(|child| succeeded("import the images of every node", child?))
 }
 
 /// Installs the simulated driver under the driver root and starts what stands for the cards; its standard output
