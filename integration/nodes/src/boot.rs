@@ -8,7 +8,7 @@
 //! start was given up, and it ends, and with it everything in the cell.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -26,6 +26,8 @@ use crate::{cgroup, house, init};
 const READY_DEADLINE: Duration = Duration::from_secs(60);
 /// What the first process sends when all runs.
 pub const READY: &str = "ready\n";
+/// What the first process is told when it is written down.
+const GO: &[u8] = b"go\n";
 
 /// Starts a cell that is written down and waits until it is ready.
 pub fn launch(cell: &Cell) -> Result<()> {
@@ -76,17 +78,34 @@ pub fn boot(name: &str) -> Result<()> {
     if cell.role == Role::Node {
         plug_in(&cell)?;
     }
+    let (mut go, wait) = UnixStream::pair().attempt(|| "make a socket pair")?;
     // Last: from here on the next child is the first process of the new pid namespace.
     make_apart(CloneFlags::CLONE_NEWPID)?;
     // SAFETY: this process has one thread, so the child may do anything a process may.
     match unsafe { fork() } {
-        Ok(ForkResult::Parent { child }) => match First::of(child.as_raw()) {
-            Some(first) => first.store(name),
-            // It ended already, and has said why.
-            None => Err(Fault::new(Code::State, format!("write down node {name}"), "its first process cannot be seen")),
-        },
-        Ok(ForkResult::Child) => init::run(&cell, lifeline),
+        Ok(ForkResult::Parent { child }) => {
+            drop(wait);
+            let first = First::of(child.as_raw());
+            let unseen =
+                || Fault::new(Code::State, format!("write down node {name}"), "its first process cannot be seen");
+            first.ok_or_else(unseen)?.store(name)?;
+            go.write_all(GO).attempt(|| "let the first process begin")
+        }
+        Ok(ForkResult::Child) => {
+            drop(go);
+            begin_when_told(wait);
+            init::run(&cell, lifeline)
+        }
         Err(errno) => Err(Fault::io("fork the first process", &errno.into())),
+    }
+}
+
+/// The first process makes another root the root of both, after which its parent finds neither /proc nor where to write
+/// it down. One that nobody has written down ends.
+fn begin_when_told(mut wait: UnixStream) {
+    let mut word = Vec::new();
+    if wait.read_to_end(&mut word).is_err() || word != GO {
+        std::process::exit(1);
     }
 }
 

@@ -30,6 +30,8 @@ pub fn exec(name: &str, command: &[String]) -> Result<i32> {
     move_into(name)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", init::PATH).env("HOME", "/root").env("LANG", "C.UTF-8");
+    // Some versions of ctr warn of cgroup v1 in every answer.
+    command.env("CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS", "1");
     if let Some(term) = std::env::var_os("TERM") {
         command.env("TERM", term);
     }
