@@ -7,12 +7,15 @@
 pub mod cards;
 pub mod count;
 pub mod cri;
+pub mod docker;
 pub mod image;
 pub mod job;
 pub mod machine;
+pub mod nerdctl;
 pub mod ordinary;
 pub mod other_engine;
 pub mod process;
+pub mod programs;
 pub mod said;
 pub mod saving;
 pub mod store;

@@ -12,6 +12,9 @@ use nix::pty::{Winsize, openpty};
 use crate::machine::Machine;
 use crate::until::DEADLINE;
 
+/// How much of what was to be read is told when a test fails, in bytes.
+const TOLD: usize = 1000;
+
 /// A program of a node that has this terminal for all its streams.
 #[derive(Debug)]
 pub struct Terminal {
@@ -67,10 +70,16 @@ impl Terminal {
             let left = end.saturating_duration_since(Instant::now());
             match self.screen.recv_timeout(left) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(err) => panic!("{wanted:?} is not to be read ({err}), but {:?}", self.seen),
+                Err(err) => panic!("{wanted:?} is not to be read ({err}), but {:?}", self.last_seen()),
             }
         }
         &self.seen
+    }
+
+    /// The end of what was to be read.
+    fn last_seen(&self) -> &str {
+        let from = (self.seen.len().saturating_sub(TOLD)..=self.seen.len()).find(|at| self.seen.is_char_boundary(*at));
+        &self.seen[from.unwrap_or(0)..]
     }
 
     /// Waits for the end of the program; its exit status.

@@ -31,6 +31,14 @@ pub fn containerd(which: &Path) -> Result<PathBuf> {
     }
 }
 
+/// The folder with Docker's daemon and client, as `integration/setup` unpacked them.
+///
+/// # Errors
+/// `FILE` when it has not.
+pub fn docker() -> Result<PathBuf> {
+    folder("docker").map_err(|fault| fault.advise("integration/setup"))
+}
+
 /// The folders with the clients that are built.
 pub fn clients() -> Vec<PathBuf> {
     CLIENTS.iter().filter_map(|name| folder(name).ok()).collect()

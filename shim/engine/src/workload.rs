@@ -65,6 +65,20 @@ impl Workload {
     }
 }
 
+nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, nix::libc::winsize);
+
+/// Gives the terminal of a process the size that its spec has for it. Clients tell the size by themselves only when it
+/// changes, or before there is a terminal.
+fn set_window_size(process: &Process) {
+    let Some(size) = process.console_size().filter(|_| process.terminal().unwrap_or(false)) else { return };
+    let clamp = |length: u64| u16::try_from(length).unwrap_or(u16::MAX);
+    let size =
+        nix::libc::winsize { ws_row: clamp(size.height()), ws_col: clamp(size.width()), ws_xpixel: 0, ws_ypixel: 0 };
+    // A terminal of another size is no reason not to run.
+    // SAFETY: standard input is open for the length of the call, and `size` is a valid winsize.
+    let _ = unsafe { set_size(nix::libc::STDIN_FILENO, &raw const size) };
+}
+
 /// Rust programs ignore SIGPIPE, and what is ignored stays so in the program that takes their place: it would go on
 /// writing to a pipe that nobody reads.
 fn reset_pipe_signal() -> nix::Result<()> {
@@ -82,6 +96,9 @@ impl Executor for Workload {
         let argv = args.iter().map(|arg| string(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let path = string(program.as_os_str().as_bytes())?;
         self.confine()?;
+        if let Some(process) = spec.process() {
+            set_window_size(process);
+        }
         reset_pipe_signal().map_err(|err| other(format!("reset SIGPIPE: {}", err.desc())))?;
         match nix::unistd::execv(&path, &argv) {
             Ok(never) => match never {},
