@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::job::IMAGE;
+use crate::job::{IMAGE, RUNTIME};
 use crate::machine::Machine;
 use crate::until::until;
 
@@ -46,7 +46,7 @@ pub fn input_reaches_it(node: &Machine) {
     assert_eq!(child.wait().expect("its end").code(), Some(0));
 }
 
-/// It is executed in, paused, listed, measured, killed and deleted, and nothing is left.
+/// It is executed in, paused, listed, killed and deleted, and nothing is left.
 ///
 /// # Panics
 /// When one of these fails.
@@ -66,14 +66,44 @@ pub fn it_lives_and_dies(node: &Machine) {
 
     let listed = node.ok(&["ctr", "task", "ps", "job"]);
     assert!(listed.split_whitespace().any(|word| word == pid.to_string()), "{listed}");
-    let metrics = node.ok(&["ctr", "task", "metrics", "job"]);
-    let memory = metrics.lines().find_map(|line| line.strip_prefix("memory.usage")).expect("memory");
-    assert!(memory.split_whitespace().last().expect("a number").parse::<u64>().expect("a number") > 0, "{metrics}");
 
     node.ok(&["ctr", "task", "kill", "-s", "SIGTERM", "job"]);
     assert!(node.delete_stopped("job").contains("143"));
     node.ok(&["ctr", "container", "delete", "job"]);
     node.store_becomes(&before);
+}
+
+/// What it uses is told.
+///
+/// # Panics
+/// When it is not, or the node has no controller of memory.
+pub fn it_is_measured(node: &Machine) {
+    node.run_cpu_job("job");
+    let metrics = node.ok(&["ctr", "task", "metrics", "job"]);
+    let memory = metrics.lines().find_map(|line| line.strip_prefix("memory.usage")).expect("memory");
+    assert!(memory.split_whitespace().last().expect("a number").parse::<u64>().expect("a number") > 0, "{metrics}");
+    node.ok(&["ctr", "task", "kill", "-s", "SIGKILL", "job"]);
+    node.delete_stopped("job");
+    node.ok(&["ctr", "container", "delete", "job"]);
+}
+
+/// Limits, ignored signals and the working folder, also one that the image lacks, are those that runc gives.
+///
+/// # Panics
+/// When they are others.
+pub fn it_is_what_runc_makes_of_it(node: &Machine, options: &[&str]) {
+    let script = "grep SigIgn /proc/self/status | cut -c 8-; ulimit -a; ulimit -Ha; pwd";
+    let by = |runtime: &str, id: &str| {
+        let head = ["ctr", "run", "--rm", "--runtime", runtime, "--cwd", "/new/folder"];
+        node.attempt(&[&head[..], options, &[IMAGE, id, "/bin/sh", "-c", script]].concat()).stdout
+    };
+    let (baton, runc) = (by(RUNTIME, "b"), by("io.containerd.runc.v2", "r"));
+    assert!(runc.ends_with("/new/folder\n"), "{runc}");
+    // The lowest bits of SigIgn: SIGPIPE is the 13th. The rest is what the node's own programs ignore.
+    let ignored = baton.lines().next().map(str::trim).unwrap_or_default();
+    let bits = u64::from_str_radix(ignored, 16).expect("a mask");
+    assert_eq!(bits & (1 << 12), 0, "SIGPIPE is ignored: {baton}");
+    assert_eq!(baton.lines().skip(1).collect::<Vec<_>>(), runc.lines().skip(1).collect::<Vec<_>>());
 }
 
 fn execs_answer(node: &Machine) {
@@ -123,17 +153,23 @@ pub fn it_is_checkpointed_and_restored(node: &Machine, reference: &str) {
 /// # Panics
 /// When it does not.
 pub fn it_has_a_terminal(node: &Machine) {
+    // `ctr` tells the size of the window a moment after the start.
+    let sized = |size: &str| {
+        format!(
+            "while [ \"$(busybox stty size 2>&1)\" != '{size}' ]; do busybox sleep 0.1; done; echo sized $((40 + 2))\n"
+        )
+    };
     let mut terminal = node.on_terminal(&node.run_line(&["--rm", "-t", IMAGE, "tty", "/bin/sh"]), 33, 111);
-    terminal.type_in("busybox stty size\n");
-    terminal.shows("33 111");
+    terminal.type_in(&sized("33 111"));
+    terminal.shows("sized 42");
     terminal.type_in("exit 5\n");
     assert_eq!(terminal.end(), Some(5));
 
     node.run_cpu_job("typed");
     let exec = ["ctr", "task", "exec", "-t", "--exec-id", "shell", "typed", "/bin/sh"];
     let mut terminal = node.on_terminal(&exec, 22, 77);
-    terminal.type_in("busybox stty size; echo $((40 + 2))\n");
-    assert!(terminal.shows("42\r").contains("22 77"));
+    terminal.type_in(&sized("22 77"));
+    terminal.shows("sized 42");
     terminal.type_in("exit 6\n");
     assert_eq!(terminal.end(), Some(6));
 }

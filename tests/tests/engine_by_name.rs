@@ -12,6 +12,7 @@ fn runc_runs_ordinary_containers() {
     ordinary::output_comes_out(&node);
     ordinary::input_reaches_it(&node);
     ordinary::it_lives_and_dies(&node);
+    ordinary::it_is_measured(&node);
     ordinary::it_has_a_terminal(&node);
 }
 
@@ -21,6 +22,7 @@ fn crun_runs_ordinary_containers() {
     ordinary::output_comes_out(&node);
     ordinary::input_reaches_it(&node);
     ordinary::it_lives_and_dies(&node);
+    ordinary::it_is_measured(&node);
     ordinary::it_has_a_terminal(&node);
 }
 

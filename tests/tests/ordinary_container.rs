@@ -1,6 +1,5 @@
 //! A container without a GPU is an ordinary container.
 
-use baton_tests::job::{IMAGE, RUNTIME};
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
 use baton_tests::until::until;
@@ -17,7 +16,9 @@ fn what_is_typed_reaches_it_and_its_end_ends_it() {
 
 #[test]
 fn it_is_executed_in_paused_listed_measured_killed_and_deleted() {
-    ordinary::it_lives_and_dies(&Machine::start("ordinary-life", "none"));
+    let node = Machine::start("ordinary-life", "none");
+    ordinary::it_lives_and_dies(&node);
+    ordinary::it_is_measured(&node);
 }
 
 #[test]
@@ -27,21 +28,7 @@ fn it_has_a_terminal() {
 
 #[test]
 fn it_is_what_runc_makes_of_it() {
-    let node = Machine::start("ordinary-runc", "none");
-    let run = |runtime: &str, id: &str, more: &[&str], script: &str| {
-        let head = ["ctr", "run", "--rm", "--runtime", runtime];
-        node.attempt(&[&head[..], more, &[IMAGE, id, "/bin/sh", "-c", script]].concat())
-    };
-    // Ignored signals, limits and the working folder, also one that the image lacks.
-    let script = "grep SigIgn /proc/self/status | cut -c 8-; ulimit -a; pwd";
-    let by = |runtime: &str, id: &str| run(runtime, id, &["--cwd", "/new/folder"], script).stdout;
-    let (baton, runc) = (by(RUNTIME, "b"), by("io.containerd.runc.v2", "r"));
-    assert!(runc.ends_with("/new/folder\n"), "{runc}");
-    // The lowest bits of SigIgn: SIGPIPE is the 13th. The rest is what the node's own programs ignore.
-    let ignored = |text: &str| text.lines().next().map(|line| line.trim().to_owned()).unwrap_or_default();
-    let bits = |text: &str| u64::from_str_radix(&ignored(text), 16).expect("a mask");
-    assert_eq!(bits(&baton) & (1 << 12), 0, "SIGPIPE is ignored: {baton}");
-    assert_eq!(baton.lines().skip(1).collect::<Vec<_>>(), runc.lines().skip(1).collect::<Vec<_>>());
+    ordinary::it_is_what_runc_makes_of_it(&Machine::start("ordinary-runc", "none"), &[]);
 }
 
 #[test]

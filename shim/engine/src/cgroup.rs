@@ -15,8 +15,8 @@ use nix::unistd::Pid;
 use oci_spec::runtime::{LinuxResources, Spec};
 
 use crate::container::{chain, engine};
-use crate::kill;
 use crate::process::wait_until;
+use crate::{device_filter, kill};
 
 /// Longest wait for killed processes to leave a cgroup.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,7 +121,17 @@ impl Cgroup {
             oom_score_adj: None,
             freezer_state: None,
         };
-        self.manager.apply(&options).map_err(|err| failed(&err))
+        self.manager.apply(&options).map_err(|err| failed(&err))?;
+        self.restrict_devices(resources)
+    }
+
+    /// Holds the processes to the device rules of the spec, where libcgroups does not: on version 2.
+    pub(crate) fn restrict_devices(&self, resources: Option<&LinuxResources>) -> Result<()> {
+        let rules = resources.and_then(|resources| resources.devices().as_deref()).unwrap_or_default();
+        match self.folders.first().filter(|_| self.unified) {
+            Some(folder) => device_filter::attach(folder, rules),
+            None => Ok(()),
+        }
     }
 
     /// Freezes all processes.

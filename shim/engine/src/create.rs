@@ -9,6 +9,7 @@ use oci_spec::runtime::LinuxNamespaceType;
 
 use crate::Engine;
 use crate::bundle::Bundle;
+use crate::cgroup::Cgroup;
 use crate::container::{engine, record_start, write_pid_file};
 use crate::rooted::Rooted;
 use crate::stand_in::StandIn;
@@ -86,6 +87,8 @@ impl Engine {
                 container.save().map_err(|err| engine(&what, &err))?;
             }
             record_start(&folder, pid)?;
+            let resources = bundle.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+            Cgroup::of(&container)?.restrict_devices(resources)?;
             mount_finish::finish(&bundle, pid)?;
             if bundle.namespace(LinuxNamespaceType::Network) == Some(None) {
                 loopback::bring_up(pid)?;

@@ -16,6 +16,7 @@ mod create;
 mod credentials;
 mod delete;
 mod descriptors;
+mod device_filter;
 mod device_nodes;
 mod exec;
 mod external;
