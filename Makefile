@@ -7,7 +7,7 @@ CARGO_DENY := 0.20.2
 CONTAINERD := 2.0 2.2 2.3 2.4
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all setup build test test-matrix critest demo bench lint lint-setup fuzz clean
+.PHONY: all setup build test test-vm test-matrix critest demo bench lint lint-setup fuzz clean
 
 all: build
 
@@ -29,6 +29,10 @@ test-matrix: build ## the end-to-end tests with each containerd; each is built o
 critest: build ## the CRI conformance suite, with Baton and with runc's shim; CRITEST="--containerd 2.4" and the like
 	integration/programs critest >/dev/null
 	$(TARGET)/baton-critest $(CRITEST)
+
+test-vm: build ## two nodes in virtual machines with their own kernel, cgroup v2 alone: about two minutes; needs no KVM
+	integration/vm/kernel
+	$(TARGET)/baton-vm
 
 demo: build
 	$(TARGET)/baton-demo

@@ -1,5 +1,6 @@
 //! A container without a GPU is an ordinary container.
 
+use baton_tests::job::IMAGE;
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
 use baton_tests::until::until;
