@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
@@ -14,9 +15,14 @@ use libcontainer::container::Container;
 use nix::unistd::Pid;
 use oci_spec::runtime::{LinuxResources, Spec};
 
+use self::hierarchies::Hierarchies;
 use crate::container::{chain, engine};
 use crate::process::wait_until;
 use crate::{device_filter, kill};
+
+mod freezer;
+mod hierarchies;
+mod limits;
 
 /// Longest wait for killed processes to leave a cgroup.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,10 +32,19 @@ const DEPTH_MAX: usize = 32;
 
 /// The cgroup of one container.
 pub(crate) struct Cgroup {
-    manager: AnyCgroupManager,
+    /// The path that the spec names.
+    path: PathBuf,
     folders: Vec<PathBuf>,
     freezer: Option<PathBuf>,
-    unified: bool,
+    rule: Rule,
+}
+
+/// Who makes the cgroup and how it is limited.
+enum Rule {
+    /// Version 1: a folder in each hierarchy.
+    Legacy(Hierarchies),
+    /// Version 2: one folder, or a unit of systemd.
+    Unified(Box<AnyCgroupManager>),
 }
 
 impl Cgroup {
@@ -51,19 +66,29 @@ impl Cgroup {
             Fault::new(Code::System, format_args!("open cgroup {}", path.display()), why)
                 .advise("mount the cgroup filesystems at /sys/fs/cgroup")
         };
+        let below = path.strip_prefix("/").unwrap_or(path);
+        // No path of a spec leads out of the hierarchy.
+        if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(Fault::new(Code::Bundle, format_args!("open cgroup {}", path.display()), "not a path within")
+                .advise("give linux.cgroupsPath without `..`"));
+        }
+        let setup = libcgroups::common::get_cgroup_setup().map_err(|err| failed(chain(&err)))?;
+        if !matches!(setup, CgroupSetup::Unified) {
+            let hierarchies = Hierarchies::here()?;
+            let freezer = hierarchies.of("freezer").map(|mount| mount.join(below));
+            let folders = hierarchies.mounts().map(|mount| mount.join(below)).collect();
+            return Ok(Cgroup { path: path.to_owned(), folders, freezer, rule: Rule::Legacy(hierarchies) });
+        }
         let config =
             CgroupConfig { cgroup_path: path.to_owned(), systemd_cgroup: systemd, container_name: id.to_owned() };
         let manager = libcgroups::common::create_cgroup_manager(config).map_err(|err| failed(chain(&err)))?;
-        let setup = libcgroups::common::get_cgroup_setup().map_err(|err| failed(chain(&err)))?;
-        let below = path.strip_prefix("/").unwrap_or(path);
-        if matches!(setup, CgroupSetup::Unified) {
-            let folder = Path::new(DEFAULT_CGROUP_ROOT).join(below);
-            return Ok(Cgroup { manager, freezer: Some(folder.clone()), folders: vec![folder], unified: true });
-        }
-        let mounted = libcgroups::v1::util::list_supported_mount_points().map_err(|err| failed(chain(&err)))?;
-        let freezer = mounted.get(&libcgroups::v1::ControllerType::Freezer).map(|mount| mount.join(below));
-        let folders: BTreeSet<PathBuf> = mounted.values().map(|mount| mount.join(below)).collect();
-        Ok(Cgroup { manager, freezer, folders: folders.into_iter().collect(), unified: false })
+        let folder = Path::new(DEFAULT_CGROUP_ROOT).join(below);
+        Ok(Cgroup {
+            path: path.to_owned(),
+            freezer: Some(folder.clone()),
+            folders: vec![folder],
+            rule: Rule::Unified(Box::new(manager)),
+        })
     }
 
     /// The folder that freezes the container.
@@ -73,19 +98,22 @@ impl Cgroup {
 
     /// The hierarchies of version 1 on this host, by the names of their mounts in /sys/fs/cgroup.
     pub(crate) fn hierarchies(&self) -> Vec<String> {
-        let mounted = libcgroups::v1::util::list_subsystem_mount_points().unwrap_or_default();
-        let ours = mounted.iter().filter_map(|mount| mount.strip_prefix(DEFAULT_CGROUP_ROOT).ok());
-        let mut names: Vec<String> = ours.filter_map(|name| name.to_str().map(str::to_owned)).collect();
+        let Rule::Legacy(hierarchies) = &self.rule else { return Vec::new() };
+        let root = Path::new(DEFAULT_CGROUP_ROOT);
+        let controlled = hierarchies.mounts().filter_map(|mount| mount.strip_prefix(root).ok()?.to_str());
+        let mut names: Vec<String> = controlled.map(str::to_owned).collect();
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let named = groups.lines().filter_map(|line| line.split(':').nth(1)?.strip_prefix("name="));
+        names.extend(named.filter(|name| root.join(name).is_dir()).map(str::to_owned));
         names.retain(|name| !name.is_empty() && !name.contains('/'));
         names.sort();
-        names.dedup();
         names
     }
 
     /// The container's folder of a hierarchy of version 1, by the name of its mount in /sys/fs/cgroup. Of one without
     /// a controller (systemd's) containers have no group of their own; they are where we are.
     pub(crate) fn hierarchy(&self, name: &str) -> Option<PathBuf> {
-        if self.unified || name.is_empty() || name.contains('/') {
+        if self.is_unified() || name.is_empty() || name.contains('/') {
             return None;
         }
         let mount = Path::new(DEFAULT_CGROUP_ROOT).join(name);
@@ -98,7 +126,7 @@ impl Cgroup {
 
     /// Whether cgroup version 2 rules here.
     pub(crate) fn is_unified(&self) -> bool {
-        self.unified
+        matches!(self.rule, Rule::Unified(_))
     }
 
     /// Makes the cgroup with what the spec allows, devices included, and moves `pid` into it.
@@ -110,25 +138,82 @@ impl Cgroup {
             return Err(Fault::new(Code::Exists, format_args!("use cgroup {}", self.name()), "processes run in it")
                 .advise("give the container another cgroups path or delete the other one"));
         }
+        self.prepare(resources)?;
+        self.admit(pid)?;
+        self.restrict(resources)
+    }
+
+    /// Makes the folders of version 1 and writes the limits. Version 2 has them made when the first process comes.
+    pub(crate) fn prepare(&self, resources: Option<&LinuxResources>) -> Result<()> {
+        let Rule::Legacy(hierarchies) = &self.rule else { return Ok(()) };
+        for folder in &self.folders {
+            fs::create_dir_all(folder).attempt(|| format!("make cgroup {}", folder.display()))?;
+        }
+        if let Some(mount) = hierarchies.of("cpuset") {
+            let below = self.path.strip_prefix("/").unwrap_or(&self.path);
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                inherit(mount, below, file)?;
+            }
+        }
+        let below = self.path.strip_prefix("/").unwrap_or(&self.path);
+        for limit in limits::of(resources) {
+            let mount = hierarchies.of(limit.controller).ok_or_else(|| {
+                Fault::new(
+                    Code::System,
+                    format_args!("limit {} of cgroup {}", limit.file, self.name()),
+                    format_args!("the controller {} is not mounted", limit.controller),
+                )
+                .advise("mount it at /sys/fs/cgroup, or leave the limit out")
+            })?;
+            write(&mount.join(below).join(&limit.file), &limit.value)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the calling thread, the only one of its process, into the prepared cgroup of version 1; nothing on
+    /// version 2, where the parent admits it.
+    ///
+    /// By `0` in `tasks`: a whole process, or another one, is moved under a lock of the whole machine that waits for an
+    /// RCU grace period, milliseconds each time (`cgroup_procs_write_start` in the kernel).
+    pub(crate) fn join(&self) -> Result<()> {
+        match &self.rule {
+            Rule::Legacy(_) => self.folders.iter().try_for_each(|folder| write(&folder.join("tasks"), "0")),
+            Rule::Unified(_) => Ok(()),
+        }
+    }
+
+    /// Moves `pid` into the prepared cgroup.
+    pub(crate) fn admit(&self, pid: i32) -> Result<()> {
+        let manager = match &self.rule {
+            Rule::Legacy(_) => {
+                return self.folders.iter().try_for_each(|folder| write(&folder.join(CGROUP_PROCS), pid));
+            }
+            Rule::Unified(manager) => manager,
+        };
         let failed = |err: &dyn std::error::Error| {
             Fault::new(Code::System, format_args!("set up cgroup {}", self.name()), chain(err))
         };
-        self.manager.add_task(Pid::from_raw(pid)).map_err(|err| failed(&err))?;
-        let none = LinuxResources::default();
-        let options = ControllerOpt {
-            resources: resources.unwrap_or(&none),
-            disable_oom_killer: false,
-            oom_score_adj: None,
-            freezer_state: None,
-        };
-        self.manager.apply(&options).map_err(|err| failed(&err))?;
+        manager.add_task(Pid::from_raw(pid)).map_err(|err| failed(&err))
+    }
+
+    /// Holds the processes of a cgroup of version 2 to what the spec allows; those of version 1 are limited when it is
+    /// prepared.
+    pub(crate) fn restrict(&self, resources: Option<&LinuxResources>) -> Result<()> {
+        let Rule::Unified(manager) = &self.rule else { return Ok(()) };
+        if let Some(resources) = resources {
+            let options =
+                ControllerOpt { resources, disable_oom_killer: false, oom_score_adj: None, freezer_state: None };
+            manager
+                .apply(&options)
+                .map_err(|err| Fault::new(Code::System, format_args!("set up cgroup {}", self.name()), chain(&err)))?;
+        }
         self.restrict_devices(resources)
     }
 
     /// Holds the processes to the device rules of the spec, where libcgroups does not: on version 2.
     pub(crate) fn restrict_devices(&self, resources: Option<&LinuxResources>) -> Result<()> {
         let rules = resources.and_then(|resources| resources.devices().as_deref()).unwrap_or_default();
-        match self.folders.first().filter(|_| self.unified) {
+        match self.folders.first().filter(|_| self.is_unified()) {
             Some(folder) => device_filter::attach(folder, rules),
             None => Ok(()),
         }
@@ -145,9 +230,14 @@ impl Cgroup {
     }
 
     fn set(&self, state: FreezerState, verb: &str) -> Result<()> {
-        self.manager
-            .freeze(state)
-            .map_err(|err| Fault::new(Code::System, format_args!("{verb} cgroup {}", self.name()), chain(&err)))
+        let failed = |why: String| Fault::new(Code::System, format_args!("{verb} cgroup {}", self.name()), why);
+        match (&self.rule, &self.freezer) {
+            (Rule::Legacy(_), Some(freezer)) => freezer::set(freezer, state),
+            (Rule::Legacy(_), None) => {
+                Err(failed("the freezer controller is not mounted".into()).advise("mount it at /sys/fs/cgroup"))
+            }
+            (Rule::Unified(manager), _) => manager.freeze(state).map_err(|err| failed(chain(&err))),
+        }
     }
 
     /// All processes in the cgroup and below it.
@@ -186,6 +276,12 @@ impl Cgroup {
         Err(Fault::new(Code::Deadline, format_args!("kill all in cgroup {}", self.name()), "some are still there"))
     }
 
+    /// Removes a cgroup in which nothing runs and below which there is none; whether all of it is gone. The kernel
+    /// refuses to remove any other.
+    pub(crate) fn remove_empty(&self) -> bool {
+        self.folders.iter().fold(true, |gone, folder| remove_tree(folder, 0).is_ok() && gone)
+    }
+
     /// Removes the cgroup and those below it; one that does not exist is removed.
     pub(crate) fn remove(&self) -> Result<()> {
         for folder in &self.folders {
@@ -199,6 +295,14 @@ impl Cgroup {
         Ok(())
     }
 
+    /// Removes what was made for a container that did not come to be; a cgroup in which somebody runs is not ours.
+    pub(crate) fn forsake(&self) {
+        if self.processes().is_ok_and(|pids| pids.is_empty()) {
+            // Best effort: the failure that brought us here is the one to tell.
+            let _ = self.remove();
+        }
+    }
+
     fn exists(&self) -> bool {
         self.folders.iter().any(|folder| folder.exists())
     }
@@ -206,6 +310,41 @@ impl Cgroup {
     fn name(&self) -> String {
         self.freezer.as_ref().or(self.folders.first()).map_or_else(String::new, |path| path.display().to_string())
     }
+}
+
+/// Writes one value into a file of a cgroup.
+fn write(file: &Path, value: impl ToString) -> Result<()> {
+    let value = value.to_string();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, value.as_bytes()))
+        .attempt(|| format!("write {value:?} to {}", file.display()))
+}
+
+/// Gives the group `below` and those above it the value of their parents where they have none: a cpuset without
+/// processors takes no process.
+fn inherit(mount: &Path, below: &Path, file: &str) -> Result<()> {
+    let read = |folder: &Path| {
+        let path = folder.join(file);
+        fs::read_to_string(&path).attempt(|| format!("read {}", path.display()))
+    };
+    let own = read(&mount.join(below))?;
+    if !own.trim().is_empty() {
+        return Ok(());
+    }
+    let mut folder = mount.to_owned();
+    let mut value = read(&folder)?;
+    for part in below.components() {
+        folder.push(part);
+        let own = read(&folder)?;
+        if own.trim().is_empty() {
+            write(&folder.join(file), value.trim())?;
+        } else {
+            value = own;
+        }
+    }
+    Ok(())
 }
 
 /// The group below the named hierarchy `name` in the text of `/proc/PID/cgroup`.
@@ -221,7 +360,7 @@ fn group_of<'a>(groups: &'a str, name: &str) -> Option<&'a str> {
 fn collect(folder: &Path, depth: usize, found: &mut BTreeSet<i32>) -> Result<()> {
     let text = match fs::read_to_string(folder.join(CGROUP_PROCS)) {
         // Gone meanwhile, or never there.
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound || err.raw_os_error() == Some(libc::ENODEV) => {
+        Err(err) if err.kind() == ErrorKind::NotFound || err.raw_os_error() == Some(libc::ENODEV) => {
             return Ok(());
         }
         // A threaded cgroup of version 2 lists no processes; its parent does.
@@ -245,7 +384,7 @@ fn remove_tree(folder: &Path, depth: usize) -> std::io::Result<()> {
         }
     }
     match fs::remove_dir(folder) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(err) if err.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }

@@ -1,20 +1,27 @@
 //! `create`: everything up to the program itself, which waits for `start`.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use baton_fault::{Attempt, Result};
+use baton_fault::{Attempt, Code, Fault, Result};
+use libcontainer::container::ContainerStatus;
 use libcontainer::container::builder::ContainerBuilder;
+use libcontainer::error::{ErrInvalidSpec, LibcontainerError};
+use libcontainer::notify_socket::{NOTIFY_FILE, NotifyListener};
 use libcontainer::syscall::syscall::SyscallType;
-use oci_spec::runtime::LinuxNamespaceType;
+use libcontainer::tty;
+use libcontainer::validator::Validator;
+use oci_spec::runtime::{LinuxNamespaceType, Spec};
 
-use crate::Engine;
+use crate::birth::{self, Birth};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
-use crate::container::{engine, record_start, write_pid_file};
+use crate::container::{chain, engine, record_start, write_pid_file};
 use crate::rooted::Rooted;
-use crate::stand_in::StandIn;
+use crate::stand_in::{self, StandIn};
+use crate::state_folder::StateFolder;
 use crate::workload::Workload;
-use crate::{loopback, mount_finish};
+use crate::{Engine, kill, loopback, mount_finish};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +62,45 @@ fn make_working_folder(bundle: &Bundle) -> Result<()> {
     }
 }
 
+/// The spec as libcontainer takes it, once it has passed libcontainer's own checks.
+fn checked_spec(bundle: &Bundle, stand_in: Option<Spec>) -> std::result::Result<Spec, LibcontainerError> {
+    let mut spec = stand_in.unwrap_or_else(|| bundle.spec.clone());
+    if !spec.version().starts_with("1.") {
+        return Err(ErrInvalidSpec::UnsupportedVersion.into());
+    }
+    Validator::validate_spec(&spec)?;
+    let profile = spec.process().as_ref().and_then(|process| process.apparmor_profile().clone());
+    if profile.is_some_and(|profile| !profile.is_empty())
+        && !libcontainer::apparmor::is_enabled().map_err(LibcontainerError::OtherIO)?
+    {
+        return Err(ErrInvalidSpec::AppArmorNotEnabled.into());
+    }
+    spec.canonicalize_rootfs(&bundle.path)?;
+    plain_privileges(&mut spec);
+    Ok(spec)
+}
+
+/// libcontainer takes an explicit `"noNewPrivileges": false` for the wish, and installs the seccomp filter only when
+/// the right to do so has been dropped. Not saying it means the same.
+pub(crate) fn plain_privileges(spec: &mut Spec) {
+    if let Some(mut process) = spec.process().clone()
+        && process.no_new_privileges() == Some(false)
+    {
+        process.set_no_new_privileges(None);
+        spec.set_process(Some(process));
+    }
+}
+
+/// A terminal needs somebody who takes its other end, and nobody sends one when there is none.
+pub(crate) fn check_console(spec: &Spec, socket: bool) -> std::result::Result<(), LibcontainerError> {
+    let terminal = spec.process().as_ref().and_then(|process| process.terminal()).unwrap_or(false);
+    match (terminal, socket) {
+        (true, false) => Err(ErrInvalidSpec::ConsoleSocketRequired.into()),
+        (false, true) => Err(ErrInvalidSpec::InvalidConsoleSocket.into()),
+        _ => Ok(()),
+    }
+}
+
 impl Engine {
     /// Creates a container; its program inherits our standard streams and waits for `start`.
     ///
@@ -64,13 +110,19 @@ impl Engine {
         let folder = self.folder(id)?;
         let bundle = Bundle::open(&create.bundle)?;
         let what = format!("create container {id}");
-        // The hook has no other way to the user: its standard error is the container's.
+        make_working_folder(&bundle)?;
+        if birth::is_ordinary(&bundle.spec) {
+            let pid = self
+                .give_birth(id, create, &bundle)
+                .map_err(|fault| baton_hook::fault(&bundle.path).unwrap_or(fault))?;
+            return self.finish(id, create, &bundle, &folder, pid);
+        }
         let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup)?;
         let shown = stand_in.as_ref().map_or(bundle.path.as_path(), StandIn::path);
+        // The hook has no other way to the user: its standard error is the container's.
         let failed = |err| baton_hook::fault(shown).unwrap_or_else(|| engine(&what, &err));
-        make_working_folder(&bundle)?;
         let mut container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
-            .with_executor(Workload::init())
+            .with_executor(Workload)
             .with_root_path(self.root.clone())
             .map_err(failed)?
             .with_console_socket(create.console_socket.clone())
@@ -81,15 +133,68 @@ impl Engine {
             .build()
             .map_err(failed)?;
         let pid = container.pid().map_or(0, |pid| pid.as_raw());
-        let mut finish = || -> Result<()> {
-            if stand_in.is_some() {
-                container.state.bundle = bundle.path.clone();
-                container.save().map_err(|err| engine(&what, &err))?;
-            }
-            record_start(&folder, pid)?;
-            let resources = bundle.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
-            Cgroup::of(&container)?.restrict_devices(resources)?;
-            mount_finish::finish(&bundle, pid)?;
+        if stand_in.is_some() {
+            container.state.bundle = bundle.path.clone();
+            container.save().map_err(failed)?;
+        }
+        let resources = bundle.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+        Cgroup::of(&container).and_then(|cgroup| cgroup.restrict_devices(resources)).inspect_err(|_| {
+            // Best effort: the first failure is the one to tell.
+            let _ = self.delete(id, true);
+        })?;
+        self.finish(id, create, &bundle, &folder, pid)
+    }
+
+    /// Makes the first process of an ordinary container.
+    fn give_birth(&self, id: &str, create: &Create, bundle: &Bundle) -> Result<i32> {
+        let what = format!("create container {id}");
+        let failed = |err| engine(&what, &err);
+        let cgroup = Cgroup::asked_for(&bundle.spec, id, self.systemd_cgroup)?;
+        let spec = checked_spec(bundle, stand_in::spec(bundle, &cgroup)?).map_err(failed)?;
+        check_console(&spec, create.console_socket.is_some()).map_err(failed)?;
+        let state = StateFolder::make(self.folder(id)?, id)?;
+        let mut container = state.begin(id, bundle, &spec, self.systemd_cgroup).map_err(failed)?;
+        let begin = NotifyListener::new(&state.path.join(NOTIFY_FILE))
+            .map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?;
+        let console = match &create.console_socket {
+            Some(socket) => Some(
+                tty::setup_console_socket(&state.path, socket, "console-socket")
+                    .map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?,
+            ),
+            None => None,
+        };
+        let resources = spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+        cgroup.prepare(resources).inspect_err(|_| cgroup.forsake())?;
+        let birth = Birth {
+            what: what.clone(),
+            spec: Rc::new(spec),
+            cgroup: &cgroup,
+            container: Some(container.clone()),
+            begin,
+            console,
+            preserve_fds: create.preserve_fds,
+            no_pivot: create.no_pivot,
+            executor: Box::new(Workload),
+        };
+        let pid = birth.give().inspect_err(|_| cgroup.forsake())?.pid;
+        container
+            .set_status(ContainerStatus::Created)
+            .set_creator(nix::unistd::geteuid().as_raw())
+            .set_pid(pid)
+            .save()
+            .map_err(failed)
+            .inspect_err(|_| {
+                let _ = kill::send(pid, libc::SIGKILL);
+            })?;
+        state.keep();
+        Ok(pid)
+    }
+
+    /// What is done once the first process waits for its start; undone with all the rest when it fails.
+    fn finish(&self, id: &str, create: &Create, bundle: &Bundle, folder: &Path, pid: i32) -> Result<()> {
+        let finish = || -> Result<()> {
+            record_start(folder, pid)?;
+            mount_finish::finish(bundle, pid)?;
             if bundle.namespace(LinuxNamespaceType::Network) == Some(None) {
                 loopback::bring_up(pid)?;
             }

@@ -1,11 +1,12 @@
 //! `delete`: nothing is left of a container but its bundle.
 
 use baton_fault::{Code, Fault, Result};
-use libcontainer::container::ContainerStatus;
+use libcontainer::container::{Container, ContainerStatus};
+use libcontainer::hooks::run_hooks;
 
 use crate::Engine;
 use crate::cgroup::Cgroup;
-use crate::container::engine;
+use crate::container::{chain, engine};
 use crate::stand_in::StandIn;
 use crate::state::word;
 
@@ -31,14 +32,22 @@ impl Engine {
             }
         }
         // A container whose creation broke off early has no record of its cgroup, and no process.
-        if let Ok(cgroup) = Cgroup::of(&container) {
+        if let Ok(cgroup) = Cgroup::of(&container)
+            && !cgroup.remove_empty()
+        {
             cgroup.kill_all()?;
             cgroup.remove()?;
         }
         container.set_status(ContainerStatus::Stopped);
         container.state.pid = None;
-        container.save().map_err(|err| engine(&what, &err))?;
-        container.delete(true).map_err(|err| engine(&what, &err))
+        // What else the kernel has of it, libcontainer has made.
+        if container.intel_rdt_dir().is_some() || container.intel_rdt_monitoring_dir().is_some() || container.systemd()
+        {
+            container.save().map_err(|err| engine(&what, &err))?;
+            return container.delete(true).map_err(|err| engine(&what, &err));
+        }
+        run_last_hooks(&container);
+        self.forget(id)
     }
 
     /// Removes a state folder in which there is no state.
@@ -49,5 +58,14 @@ impl Engine {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Hooks for after the end. As with runc, one that fails keeps nothing from being deleted.
+fn run_last_hooks(container: &Container) {
+    let Ok(config) = container.spec() else { return };
+    let Some(hooks) = config.hooks else { return };
+    if let Err(err) = run_hooks(hooks.poststop().as_ref(), Some(&container.state), None, None, None) {
+        eprintln!("baton: hooks after the end of container {}: {}", container.id(), chain(&err));
     }
 }

@@ -4,16 +4,23 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use libcontainer::container::builder::ContainerBuilder;
-use libcontainer::syscall::syscall::SyscallType;
-use oci_spec::runtime::{Capabilities, Capability, LinuxCapabilities, Process, Spec};
+use libcontainer::container::{Container, ContainerStatus};
+use libcontainer::error::LibcontainerError;
+use libcontainer::notify_socket::{NotifyListener, NotifySocket};
+use libcontainer::tty;
+use oci_spec::runtime::{
+    Capabilities, Capability, Linux, LinuxCapabilities, LinuxNamespaceBuilder, LinuxNamespaceType, Process, Spec,
+};
 
+use crate::birth::Birth;
 use crate::bundle::Bundle;
-use crate::container::{engine, write_pid_file};
+use crate::cgroup::Cgroup;
+use crate::container::{chain, engine, write_pid_file};
 use crate::workload::Workload;
-use crate::{Engine, process};
+use crate::{Engine, create, process};
 
 /// Largest process description read, in bytes.
 const PROCESS_MAX: u64 = 4 << 20;
@@ -59,51 +66,115 @@ impl Engine {
     pub fn exec(&self, id: &str, exec: &Exec) -> Result<Option<i32>> {
         let container = self.load(id)?;
         let bundle = Bundle::open(container.bundle())?;
-        let mut process = match &exec.process {
+        let process = match &exec.process {
             Some(file) => read(file)?,
             None => asked_for(&bundle.spec, exec)?,
         };
-        let workload = Workload::tenant(&bundle.spec, &mut process);
-        // libcontainer takes a whole process from a file only.
-        let file = ProcessFile::write(&container.root, &process)?;
         let what = format!("exec in container {id}");
         let failed = |err| engine(&what, &err);
-        let pid = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
-            .with_executor(workload)
-            .with_root_path(self.root.clone())
-            .map_err(failed)?
-            .with_console_socket(exec.console_socket.clone())
-            .with_preserved_fds(exec.preserve_fds)
-            .as_tenant()
-            .with_process(Some(file.0.clone()))
-            .with_detach(exec.detach)
-            .with_ignore_paused(exec.ignore_paused)
-            .build();
-        remove_dead_sockets(&container.root);
-        let pid = pid.map_err(failed)?;
-        drop(file);
-        if let Some(file) = &exec.pid_file {
-            write_pid_file(file, pid.as_raw())?;
+        match container.status() {
+            ContainerStatus::Running => {}
+            ContainerStatus::Paused if exec.ignore_paused => {}
+            status => return Err(failed(LibcontainerError::IncorrectStatus(status))),
         }
+        let spec = tenant_spec(&bundle, &container, process)?;
+        create::check_console(&spec, exec.console_socket.is_some()).map_err(failed)?;
+        let cgroup = Cgroup::of(&container)?;
+        let pid = {
+            let socket = Socket::in_folder(&container.root);
+            let begin = NotifyListener::new(&socket.0).map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?;
+            let console = match &exec.console_socket {
+                Some(console) => {
+                    let link = socket.0.with_extension("tty");
+                    let connected = tty::setup_console_socket(&container.root, console, &file_name(&link));
+                    // Best effort: it goes with the container at the latest.
+                    let _ = std::fs::remove_file(&link);
+                    Some(connected.map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?)
+                }
+                None => None,
+            };
+            let birth = Birth {
+                what: what.clone(),
+                spec: Rc::new(spec),
+                cgroup: &cgroup,
+                container: None,
+                begin,
+                console,
+                preserve_fds: exec.preserve_fds,
+                no_pivot: false,
+                executor: Box::new(Workload),
+            };
+            let born = birth.give()?;
+            if let Some(file) = &exec.pid_file {
+                write_pid_file(file, born.pid)?;
+            }
+            NotifySocket::new(&socket.0)
+                .notify_container_start()
+                .map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?;
+            born.executed(&what)?
+        };
         if exec.detach {
             return Ok(None);
         }
-        process::wait(pid.as_raw()).map(Some)
+        process::wait(pid).map(Some)
     }
 }
 
-/// Removes the sockets over which libcontainer tells a new process to begin: it leaves one for each exec. Those of
-/// execs that are under way are still known to the kernel, and stay.
-fn remove_dead_sockets(folder: &Path) {
-    let alive = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if name.starts_with("tenant-notify-") && !alive.contains(name) {
-            // Best effort: it goes with the container at the latest.
-            let _ = std::fs::remove_file(entry.path());
-        }
+/// The spec of a further process: the container's namespaces as they are, its filter and its cgroup.
+fn tenant_spec(bundle: &Bundle, container: &Container, process: Process) -> Result<Spec> {
+    let what = format!("exec in container {}", container.id());
+    let wrong = |err: &dyn std::error::Error| Fault::new(Code::Engine, &what, chain(err));
+    let init = container.pid().ok_or_else(|| Fault::new(Code::State, &what, "it has no first process"))?;
+    let missing = || Fault::new(Code::Bundle, &what, "the spec has no linux section");
+    let of_container = bundle.spec.linux().as_ref().ok_or_else(missing)?;
+    if of_container.seccomp().as_ref().is_some_and(libcontainer::seccomp::is_notify) {
+        return Err(Fault::new(Code::Usage, &what, "its seccomp profile hands system calls to a listener")
+            .advise("this version of Baton executes nothing in such a container"));
+    }
+    let mut namespaces = Vec::new();
+    for namespace in of_container.namespaces().iter().flatten() {
+        let file = match namespace.typ() {
+            LinuxNamespaceType::Mount => "mnt".to_owned(),
+            LinuxNamespaceType::Network => "net".to_owned(),
+            other => other.to_string(),
+        };
+        let path = PathBuf::from(format!("/proc/{init}/ns/{file}"));
+        let namespace = LinuxNamespaceBuilder::default().typ(namespace.typ()).path(path).build();
+        namespaces.push(namespace.map_err(|err| wrong(&err))?);
+    }
+    let mut linux = Linux::default();
+    linux
+        .set_namespaces(Some(namespaces))
+        .set_resources(None)
+        .set_masked_paths(None)
+        .set_readonly_paths(None)
+        .set_personality(of_container.personality().clone())
+        .set_seccomp(of_container.seccomp().clone())
+        .set_cgroups_path(of_container.cgroups_path().clone());
+    let mut spec = bundle.spec.clone();
+    spec.set_process(Some(process)).set_linux(Some(linux)).set_hooks(None);
+    spec.canonicalize_rootfs(&bundle.path).map_err(|err| wrong(&err))?;
+    create::plain_privileges(&mut spec);
+    Ok(spec)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// The socket over which a new process is told to begin.
+struct Socket(PathBuf);
+
+impl Socket {
+    fn in_folder(folder: &Path) -> Socket {
+        Socket(folder.join(format!("exec-{}.sock", std::process::id())))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Best effort: it goes with the container at the latest.
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -176,24 +247,5 @@ impl Set {
             Set::Effective => to.set_effective(with(to.effective())),
             Set::Permitted => to.set_permitted(with(to.permitted())),
         };
-    }
-}
-
-/// A process description for libcontainer, in the container's state folder for as long as it is read.
-struct ProcessFile(PathBuf);
-
-impl ProcessFile {
-    fn write(folder: &Path, process: &Process) -> Result<ProcessFile> {
-        let path = folder.join(format!("exec-{}.json", std::process::id()));
-        let text = serde_json::to_vec(process)
-            .map_err(|err| Fault::new(Code::Engine, format_args!("write {}", path.display()), err))?;
-        std::fs::write(&path, text).attempt(|| format!("write {}", path.display()))?;
-        Ok(ProcessFile(path))
-    }
-}
-
-impl Drop for ProcessFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -7,6 +7,7 @@
 //! restored one is an ordinary one to every verb. Beside it lies `init.start`, the start time of the first
 //! process: with it a recycled process number is never taken for the container.
 
+mod birth;
 mod bundle;
 mod cgroup;
 mod checkpoint;
@@ -40,6 +41,7 @@ mod seccomp;
 mod stand_in;
 mod start;
 mod state;
+mod state_folder;
 mod workload;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! A bundle that stands in for the real one while libcontainer 0.7 creates a container of which it cannot read the spec
-//! as it is. Its config.json says the same in libcontainer's words; everything else in it is a link to the real bundle.
+//! A spec, or a whole bundle, that stands in for the real one while libcontainer 0.7 creates a container of which it
+//! cannot read the spec as it is. It says the same in libcontainer's words; everything else in the bundle is a link to
+//! the real one.
 //!
-//! - A container that joins a pid namespace, as those of a pod may, gets the cgroup filesystems of version 1 as bind
+//! - A container without a cgroup namespace of its own gets the cgroup filesystems of version 1 as bind
 //!   mounts of its groups. libcontainer mounts them only after a look at `/proc/N/cgroup` of this host, where N is the
 //!   number that the new process has in the joined namespace (`mount_cgroup_v1` in its `rootfs/mount.rs`). Where the
 //!   host has no process N, creation fails.
@@ -28,16 +29,14 @@ impl StandIn {
     /// The stand-in for a container's bundle, if it needs one; in the folder `root` of all containers, under a name that
     /// is no container's.
     pub(crate) fn of(bundle: &Bundle, root: &Path, id: &str, systemd: bool) -> Result<Option<StandIn>> {
-        let cgroup = joined_cgroup(bundle, id, systemd)?;
-        let propagation = simple_propagation(bundle);
-        if cgroup.is_none() && propagation.is_none() {
+        let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
+        let Some(spec) = spec(bundle, &cgroup)? else {
             return Ok(None);
-        }
+        };
         let stand_in = StandIn(place(root, id));
         // One may be left of a creation that was killed.
         let _ = fs::remove_dir_all(&stand_in.0);
         let what = || format!("make {}", stand_in.0.display());
-        let spec = spec(bundle, cgroup.as_ref(), propagation).map_err(|err| Fault::new(Code::Bundle, what(), err))?;
         fs::create_dir_all(&stand_in.0).attempt(what)?;
         for entry in fs::read_dir(&bundle.path).attempt(what)? {
             let entry = entry.attempt(what)?;
@@ -72,14 +71,12 @@ fn place(root: &Path, id: &str) -> PathBuf {
     root.join(format!("{id}@bundle"))
 }
 
-/// The cgroup of version 1 of a container that joins a pid namespace and mounts cgroup filesystems.
-fn joined_cgroup(bundle: &Bundle, id: &str, systemd: bool) -> Result<Option<Cgroup>> {
+/// Whether the cgroup filesystems become bind mounts. A container with a cgroup namespace sees the filesystems
+/// themselves, unless libcontainer cannot mount them.
+fn binds_cgroups(bundle: &Bundle, cgroup: &Cgroup) -> bool {
     let joins = matches!(bundle.namespace(LinuxNamespaceType::Pid), Some(Some(_)));
-    if !joins || !bundle.mounts().iter().any(is_cgroup) {
-        return Ok(None);
-    }
-    let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
-    Ok((!cgroup.is_unified()).then_some(cgroup))
+    let looks_down = bundle.namespace(LinuxNamespaceType::Cgroup).is_none();
+    !cgroup.is_unified() && (joins || looks_down) && bundle.mounts().iter().any(is_cgroup)
 }
 
 /// libcontainer's word for the propagation of the root filesystem, where the spec has another.
@@ -93,17 +90,23 @@ fn simple_propagation(bundle: &Bundle) -> Option<&'static str> {
     }
 }
 
-fn spec(
-    bundle: &Bundle,
-    cgroup: Option<&Cgroup>,
-    propagation: Option<&str>,
-) -> std::result::Result<Spec, OciSpecError> {
+/// The bundle's spec in libcontainer's words, if it has others.
+///
+/// # Errors
+/// `BUNDLE` when the mounts cannot be described.
+pub(crate) fn spec(bundle: &Bundle, cgroup: &Cgroup) -> Result<Option<Spec>> {
+    let (cgroups, propagation) = (binds_cgroups(bundle, cgroup), simple_propagation(bundle));
+    if !cgroups && propagation.is_none() {
+        return Ok(None);
+    }
     let mut spec = bundle.spec.clone();
-    if let Some(cgroup) = cgroup {
+    if cgroups {
         let mut mounts = Vec::new();
         for mount in bundle.mounts() {
             match is_cgroup(mount) {
-                true => mounts.extend(binds(mount.destination(), cgroup)?),
+                true => mounts.extend(binds(mount.destination(), cgroup).map_err(|err| {
+                    Fault::new(Code::Bundle, format_args!("mount cgroups at {}", mount.destination().display()), err)
+                })?),
                 false => mounts.push(mount.clone()),
             }
         }
@@ -115,7 +118,7 @@ fn spec(
     if let Some(root) = spec.root_mut() {
         root.set_path(bundle.rootfs.clone());
     }
-    Ok(spec)
+    Ok(Some(spec))
 }
 
 /// What stands for a cgroup mount at `point`: a tmpfs with the container's group of each hierarchy. All of it is writable

@@ -1,4 +1,4 @@
-//! The last steps of a process of a container, taken inside it: find the program, filter system calls, execute.
+//! The last steps of a process of a container, taken inside it: find the program, execute it.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -6,64 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use libcontainer::syscall::syscall::create_syscall;
 use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError};
-use oci_spec::runtime::{Capability, LinuxCapabilities, LinuxSeccomp, Process, Spec};
-
-use crate::container::chain;
-use crate::exec::Set;
+use oci_spec::runtime::{Process, Spec};
 
 /// Where a program without a path is looked for when the process has no PATH: as execvp(3) does.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Executes the program that the spec names.
 #[derive(Clone)]
-pub(crate) struct Workload {
-    /// The filter to install here. libcontainer installs that of a first process by itself, but leaves a program
-    /// of `exec` without any.
-    seccomp: Option<LinuxSeccomp>,
-    /// What is left of the capabilities once the filter is installed.
-    drop_to: Option<LinuxCapabilities>,
-}
-
-impl Workload {
-    /// For the first process.
-    pub(crate) fn init() -> Workload {
-        Workload { seccomp: None, drop_to: None }
-    }
-
-    /// For `process` as a further one in the container of `spec`.
-    ///
-    /// A process that may gain privileges can install a filter only with CAP_SYS_ADMIN, and libcontainer drops
-    /// capabilities before this code runs. So it is told to leave that one and CAP_SETPCAP, and they are dropped here.
-    pub(crate) fn tenant(spec: &Spec, process: &mut Process) -> Workload {
-        let seccomp = spec.linux().as_ref().and_then(|linux| linux.seccomp().clone());
-        let may_gain = !process.no_new_privileges().unwrap_or(false);
-        let asked = process.capabilities().clone().filter(|_| seccomp.is_some() && may_gain);
-        if let Some(mut more) = asked.clone() {
-            for capability in [Capability::SysAdmin, Capability::Setpcap] {
-                for set in [Set::Bounding, Set::Effective, Set::Permitted] {
-                    set.add(&mut more, capability);
-                }
-            }
-            process.set_capabilities(Some(more));
-        }
-        Workload { seccomp, drop_to: asked }
-    }
-
-    fn confine(&self) -> Result<(), ExecutorError> {
-        let other = |what: &str, err: &dyn std::error::Error| ExecutorError::Other(format!("{what}: {}", chain(err)));
-        if let Some(seccomp) = &self.seccomp {
-            libcontainer::seccomp::initialize_seccomp(seccomp)
-                .map_err(|err| other("install the seccomp filter", &err))?;
-        }
-        if let Some(capabilities) = &self.drop_to {
-            libcontainer::capabilities::drop_privileges(capabilities, &*create_syscall())
-                .map_err(|err| other("drop capabilities", &err))?;
-        }
-        Ok(())
-    }
-}
+pub(crate) struct Workload;
 
 nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, nix::libc::winsize);
 
@@ -95,7 +46,6 @@ impl Executor for Workload {
         let string = |bytes: &[u8]| CString::new(bytes).map_err(|_| ExecutorError::InvalidArg);
         let argv = args.iter().map(|arg| string(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let path = string(program.as_os_str().as_bytes())?;
-        self.confine()?;
         if let Some(process) = spec.process() {
             set_window_size(process);
         }
