@@ -132,7 +132,7 @@ impl Birth<'_> {
             }
             gate.write_all(b"1").attempt(|| format!("{what}: open the gate"))?;
             self.run_early_hooks(pid, &mut to_child, &mut from_child)?;
-            from_child.wait_for_init_ready().map_err(|err| failed(&err))
+            from_child.wait_for_init_ready().map_err(|err| failure(&what, &err))
         })();
         let _ = (to_child.close(), from_child.close());
         match outcome {
@@ -187,13 +187,24 @@ impl Birth<'_> {
     ) -> Result<()> {
         let (Some(hooks), Some(container)) = (self.spec.hooks(), &self.container) else { return Ok(()) };
         let failed = |err: &dyn std::error::Error| Fault::new(Code::Engine, &self.what, chain(err));
-        from_child.wait_for_hook_request().map_err(|err| failed(&err))?;
+        from_child.wait_for_hook_request().map_err(|err| failure(&self.what, &err))?;
         for hooks in [hooks.prestart(), hooks.create_runtime()] {
             run_hooks(hooks.as_ref(), Some(&container.state), None, Some(Pid::from_raw(pid)), None)
                 .map_err(|err| failed(&err))?;
         }
         to_child.hook_done().map_err(|err| failed(&err))
     }
+}
+
+/// What the child said of why it cannot become what it should, without what libcontainer puts around it.
+fn failure(what: &str, err: &channel::ChannelError) -> Fault {
+    let text = match err {
+        channel::ChannelError::ExecError(said) => {
+            said.strip_prefix("error in executing process : ").unwrap_or(said).to_owned()
+        }
+        other => chain(other),
+    };
+    Fault::new(Code::Engine, what, text).advise("correct config.json or the command")
 }
 
 /// What the child has of its birth.
