@@ -279,7 +279,8 @@ impl Cgroup {
     /// Removes a cgroup in which nothing runs and below which there is none; whether all of it is gone. The kernel
     /// refuses to remove any other.
     pub(crate) fn remove_empty(&self) -> bool {
-        self.folders.iter().fold(true, |gone, folder| remove_tree(folder, 0).is_ok() && gone)
+        let left = self.folders.iter().filter(|folder| remove_tree(folder, 0).is_err());
+        left.count() == 0
     }
 
     /// Removes the cgroup and those below it; one that does not exist is removed.
