@@ -42,7 +42,11 @@ impl Machine {
         let config = json!({
             "metadata": { "name": name, "namespace": "default", "uid": name, "attempt": 0 },
             "log_directory": format!("/var/log/pods/{name}"),
-            "linux": { "security_context": { "namespace_options": { "pid": pids } } },
+            // Kubernetes has a cgroup for each pod.
+            "linux": {
+                "cgroup_parent": format!("/pods/{name}"),
+                "security_context": { "namespace_options": { "pid": pids } },
+            },
         });
         self.write(&config_file(name), config.to_string());
         self.ok(&["mkdir", "-p", &format!("/var/log/pods/{name}")]);
@@ -64,17 +68,21 @@ fn config_file(name: &str) -> String {
 impl Pod<'_> {
     /// Creates a container from an image, and does not start it; its id.
     pub fn create(&self, name: &str, image: &str, command: &[&str]) -> String {
-        let config = json!({
+        self.create_with(name, image, command, &json!({}))
+    }
+
+    /// Creates a container whose configuration has these members too.
+    pub fn create_with(&self, name: &str, image: &str, command: &[&str], more: &Value) -> String {
+        let mut config = json!({
             "metadata": { "name": name },
             "image": { "image": image },
             "command": command,
             "log_path": format!("{name}.log"),
             "linux": { "security_context": { "namespace_options": { "pid": self.pids } } },
         });
-        self.create_as(name, &config)
-    }
-
-    fn create_as(&self, name: &str, config: &Value) -> String {
+        for (key, value) in more.as_object().into_iter().flatten() {
+            config[key] = value.clone();
+        }
         let file = format!("/tmp/pods/{}-{name}.json", self.name);
         self.node.write(&file, config.to_string());
         let said = self.node.ok(&["crictl", "create", &self.id, &file, &config_file(&self.name)]);
@@ -91,6 +99,14 @@ impl Pod<'_> {
     /// Starts a container.
     pub fn start(&self, id: &str) {
         self.node.ok(&["crictl", "start", id]);
+    }
+
+    /// Runs the job that counts on a card that these members of its configuration ask for; its id.
+    pub fn run_gpu_job(&self, name: &str, more: &Value) -> String {
+        let id = self.create_with(name, IMAGE, &[], more);
+        self.start(&id);
+        self.wait_for_step(&id, 1);
+        id
     }
 
     /// Runs the job that counts, without a card, and waits until it does; its id.
@@ -116,8 +132,15 @@ impl Pod<'_> {
         let command = [&["crictl", "exec", "--sync", id], question].concat();
         until(&format!("{id} answers"), || {
             let done = self.node.attempt(&command);
+            assert!(!done.stderr.contains("CONTAINER_EXITED"), "{id} has ended: {}", self.last_words(id));
             (done.status.success() && !done.stdout.is_empty()).then(|| Status::checked(&done.stdout))
         })
+    }
+
+    /// What a container that has ended left behind.
+    fn last_words(&self, id: &str) -> String {
+        let logs = self.node.attempt(&["crictl", "logs", id]);
+        format!("{}\n{}{}", self.inspect(id)["status"], logs.stdout, logs.stderr)
     }
 
     /// What `crictl inspect` says of a container.

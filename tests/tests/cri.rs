@@ -8,6 +8,7 @@ use baton_tests::cri::{BY_NAME, BY_PATH, PID_PER_POD, RUNC};
 use baton_tests::machine::Machine;
 use baton_tests::until::{until, until_equal};
 use nix::pty::openpty;
+use serde_json::json;
 
 /// The shims that run on a node, by the program of each.
 fn shims(node: &Machine) -> Vec<String> {
@@ -39,6 +40,11 @@ fn a_pod_lives_from_creation_to_removal() {
         let stats: serde_json::Value = serde_json::from_str(&stats).expect("statistics");
         let memory = &stats["stats"][0]["memory"]["workingSetBytes"]["value"];
         assert!(memory.as_str().and_then(|bytes| bytes.parse::<u64>().ok()).is_some_and(|bytes| bytes > 0), "{stats}");
+
+        let stats = node.ok(&["crictl", "statsp", "--output", "json", "--id", &pod.id]);
+        let stats: serde_json::Value = serde_json::from_str(&stats).expect("statistics");
+        let containers = stats["stats"][0]["linux"]["containers"].as_array().map(Vec::len);
+        assert_eq!(containers, Some(1), "{stats}");
 
         let short = pod.run("short", &["sh", "-c", "exit 7"]);
         assert_eq!(pod.end_of(&short), 7);
@@ -99,6 +105,24 @@ fn the_containers_of_a_pod_share_one_shim_and_what_the_pod_shares() {
         pod.wait_for_step(&other, before.step + 10);
         pod.remove();
         until_equal("the shim ends", &Vec::<String>::new(), || shims(&node));
+    }
+}
+
+#[test]
+fn a_container_of_a_pod_gets_the_card_that_it_asks_for() {
+    let node = Machine::start("cri-card", "h100x2");
+    let cards = node.cards();
+    for (handler, number) in [(BY_PATH, 0), (BY_NAME, 1)] {
+        let pod = node.pod(handler, &format!("card-{handler}"));
+        // containerd hands annotations on where the handler's configuration says so.
+        let annotated = json!({ "annotations": { "io.baton.devices": number.to_string() } });
+        let asking = json!({ "envs": [{ "key": "NVIDIA_VISIBLE_DEVICES", "value": cards[1 - number].uuid }] });
+        let one = pod.run_gpu_job("annotated", &annotated);
+        assert_eq!(pod.status(&one).gpu.as_deref(), Some(cards[number].uuid.as_str()), "{handler}");
+        let other = pod.run_gpu_job("asking", &asking);
+        assert_eq!(pod.status(&other).gpu.as_deref(), Some(cards[1 - number].uuid.as_str()), "{handler}");
+        pod.remove();
+        until("the cards are free", || node.cards().iter().all(|card| card.users.is_empty()).then_some(()));
     }
 }
 

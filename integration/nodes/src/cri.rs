@@ -45,6 +45,8 @@ imports = ['/etc/containerd/conf.d/*.toml']
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.baton-name]
   runtime_type = 'io.containerd.baton.v2'
+  pod_annotations = ['io.baton.*']
+  container_annotations = ['io.baton.*']
 
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = '/etc/containerd/certs.d'

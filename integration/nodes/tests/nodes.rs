@@ -51,6 +51,23 @@ fn what_one_node_pushes_the_other_pulls() {
 }
 
 #[test]
+fn pods_run_at_once_with_an_address_on_their_node() {
+    let node = node("promise-pods");
+    let config = r#"{"metadata":{"name":"pod","namespace":"default","uid":"pod"},"linux":{}}"#;
+    fs::write(node.root_path("/var/lib/pod.json"), config).expect("a pod's configuration");
+    let end = Instant::now() + Duration::from_secs(10);
+    // containerd says that it is ready before its CRI is.
+    while !node.run(&["crictl", "runp", "/var/lib/pod.json"]).expect("crictl").status.success() {
+        assert!(Instant::now() < end, "no pod");
+    }
+    let pods = node.ok(&["crictl", "pods", "--state", "ready", "--quiet"]).expect("pods");
+    let said = node.ok(&["crictl", "inspectp", pods.trim()]).expect("the pod");
+    let address = said.split('"').find(|word| word.starts_with("10.")).expect("an address");
+    node.ok(&["ip", "route", "get", address]).expect("a route");
+    assert!(node.ok(&["ip", "-brief", "address", "show", "cni0"]).expect("the bridge").contains("UP"));
+}
+
+#[test]
 fn a_small_disk_can_be_filled() {
     let node = Node::start(NodeOptions::new("promise-full").disk(96 << 20)).expect("a node");
     let done = node.run(&["dd", "if=/dev/zero", "of=/var/lib/filling", "bs=1M", "count=128"]).expect("dd");
@@ -122,6 +139,7 @@ fn a_wrong_word_gets_one_line_with_a_code() {
         (vec!["start", "Promise"], Code::Usage),
         (vec!["start", "promise-x", "--disk", "lots"], Code::Usage),
         (vec!["start", "promise-x", "--containerd", "/nowhere"], Code::File),
+        (vec!["start", "promise-x", "--containerd", "1.0"], Code::File),
         (vec!["exec", "promise-x", "true"], Code::NotFound),
         (vec!["stop", "promise-x"], Code::NotFound),
     ] {
