@@ -107,9 +107,9 @@ pub fn goes_on_elsewhere(left: &mut Machine, right: &mut Machine) -> Result<()> 
     left.ok(&format!("ctr container checkpoint --task --rw --image job {reference}"))?;
     let after = step(left, "job", before + 5)?;
     left.ok(&format!("ctr image export --skip-manifest-json /tmp/checkpoint.tar {reference}"))?;
-    left.ok(&format!("busybox nc -l -p {PORT} </tmp/checkpoint.tar >/dev/null 2>&1 &"))?;
+    left.ok(&format!("busybox httpd -p {PORT} -h /tmp"))?;
     let from = left.side().address();
-    right.ok(&until(&format!("busybox nc {from} {PORT} >/tmp/checkpoint.tar && test -s /tmp/checkpoint.tar")))?;
+    right.ok(&format!("busybox wget -q -O /tmp/checkpoint.tar http://{from}:{PORT}/checkpoint.tar"))?;
     right.ok("ctr image import --no-unpack /tmp/checkpoint.tar")?;
     right.ok(&format!("ctr container restore --live --rw job {reference}"))?;
     let there = step(right, "job", 0)?;
