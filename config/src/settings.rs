@@ -20,6 +20,8 @@ pub struct Settings {
     pub paths: Paths,
     /// How a container is saved.
     pub save: Save,
+    /// How a container is restored.
+    pub restore: Restore,
 }
 
 /// Where the NVIDIA driver's files are.
@@ -76,6 +78,15 @@ impl Default for Save {
     fn default() -> Self {
         Save { lock_timeout_s: 20, gpu_timeout_s: 60, compression_level: 1 }
     }
+}
+
+/// How a container is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Restore {
+    /// Whether an engine that is not Baton's may restore checkpoint images. It gives the processes the credentials, the
+    /// filter of system calls and the device nodes that the image says: only for nodes where every image is trusted.
+    pub any_engine: bool,
 }
 
 impl Save {

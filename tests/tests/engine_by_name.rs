@@ -1,7 +1,9 @@
 //! The shim runs the engine that `BinaryName` of runc's options names, and a client sees no difference.
 
+use baton_fault::Code;
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
+use baton_tests::until::until_equal;
 
 const RUNC: &str = "/usr/sbin/runc";
 const CRUN: &str = "/usr/bin/crun";
@@ -34,7 +36,7 @@ fn runc_checkpoints_and_restores_for_ctr() {
 }
 
 #[test]
-fn a_job_with_a_gpu_is_saved_and_restored_by_runc() {
+fn a_job_with_a_gpu_is_saved_by_runc_and_restored_where_every_image_is_trusted() {
     let node = Machine::start_under(RUNC, "engine-runc-gpu", "h100");
     let reference = &node.reference("1");
     node.run_job("job", &["--memory", "4M"]);
@@ -45,6 +47,14 @@ fn a_job_with_a_gpu_is_saved_and_restored_by_runc() {
     node.ok(&["ctr", "task", "kill", "-s", "SIGKILL", "job"]);
     node.delete_stopped("job");
 
+    let settings = node.ok(&["cat", "/etc/baton/config.toml"]);
+    let before_refusal = node.traces();
+    let line = node.refused(&node.run_line(&["-d", reference, "again"]), Code::RestoreState);
+    assert!(line.contains(RUNC) && line.contains("restore.any-engine"), "{line}");
+    assert_eq!(node.task_state("again"), "none");
+    until_equal("nothing is left of it", &before_refusal, || node.traces());
+
+    node.write("/etc/baton/config.toml", format!("{settings}\n[restore]\nany-engine = true\n"));
     node.run_detached(&[], reference, "again", &[]);
     let again = node.status("again");
     assert!(again.step >= before.step, "{} < {}", again.step, before.step);

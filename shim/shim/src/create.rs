@@ -20,6 +20,7 @@ use crate::options::Options;
 use crate::process::Process;
 use crate::service::engine_root;
 use crate::task::Shim;
+use crate::trust;
 
 /// Longest wait for a card whose memory another container's save has moved off for a moment.
 const LEASE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -71,6 +72,7 @@ async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: E
         None => Vec::new(),
     };
     if let Some(Restorable::Image(checkpoint)) = &restorable {
+        trust::engine_may_restore(&engine, checkpoint, &shim.settings)?;
         gate::mounts(&checkpoint.reference, &checkpoint.manifest, &config.mounts())?;
     }
     let stdio = Stdio::new(&request.stdin, &request.stdout, &request.stderr, request.terminal);

@@ -52,6 +52,17 @@ impl Engine {
         Ok(Engine { program, root, systemd_cgroup, id: id.to_string(), bundle: bundle.to_path_buf() })
     }
 
+    /// The program that it is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Whether it is Baton's own, as it is installed beside the shim.
+    pub fn is_batons(&self) -> bool {
+        let own = beside_the_shim("baton").ok().and_then(|own| own.canonicalize().ok());
+        own.is_some() && self.program.canonicalize().ok() == own
+    }
+
     /// The engine that was written down in `bundle`; none when there is no readable record.
     pub fn recorded(bundle: &Path) -> Option<Engine> {
         use std::io::Read;

@@ -21,6 +21,7 @@ mod start;
 mod stdio;
 mod task;
 mod terminal;
+mod trust;
 
 use baton_fault::{Code, Fault, Result};
 
