@@ -156,3 +156,23 @@ fn a_checkpoint_that_hides_gpu_state_of_its_processes_starts_nothing() {
     node.run_detached(&[], good, "good", &[]);
     node.status("good");
 }
+
+#[test]
+fn layers_under_a_checkpoint_stay_unpacked_while_it_exists() {
+    let node = Machine::start("kept-layers", "h100");
+    node.run_job("job", &[]);
+    let reference = &save_and_end(&node, &[]);
+    node.run_detached(&[], reference, "job", &[]);
+    node.first_status("job");
+    let info: serde_json::Value =
+        serde_json::from_str(&node.ok(&["ctr", "snapshot", "info", "job"])).expect("a snapshot");
+    let under = info["Parent"].as_str().expect("a parent").to_owned();
+    // The name goes on to the new image, so that nothing but that holds the layers of the old one.
+    assert_eq!(&save_and_end(&node, &[]), reference);
+    // A removal that waits for the collector.
+    node.ok(&["ctr", "image", "tag", IMAGE, "localhost/spare:1"]);
+    node.ok(&["ctr", "image", "rm", "--sync", "localhost/spare:1"]);
+    node.ok(&["ctr", "snapshot", "info", &under]);
+    node.run_detached(&[], reference, "job", &[]);
+    node.first_status("job");
+}

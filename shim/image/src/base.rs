@@ -6,6 +6,7 @@ use containerd_client::services::v1::snapshots::snapshots_client::SnapshotsClien
 use serde::{Deserialize, Serialize};
 
 use crate::Lease;
+use crate::blob::Labels;
 use crate::digest::Digest;
 use crate::oci::{Descriptor, ImageConfig, chain_id};
 use crate::status;
@@ -20,6 +21,9 @@ pub struct BaseImage {
     pub digest: Digest,
     pub(crate) config: ImageConfig,
     pub(crate) layers: Vec<Descriptor>,
+    /// The snapshotter that has the layers unpacked, and the name of the topmost there.
+    pub(crate) snapshotter: String,
+    pub(crate) snapshot: String,
 }
 
 impl Store {
@@ -59,7 +63,8 @@ impl Store {
                     .advise("pull the image again; where CRI's discard_unpacked_layers is set, unset it"));
             }
         }
-        Ok(BaseImage { name: container.image.clone(), digest: image.root.digest, config, layers })
+        let (name, snapshotter) = (container.image.clone(), container.snapshotter.clone());
+        Ok(BaseImage { name, digest: image.root.digest, config, layers, snapshotter, snapshot: parent })
     }
 
     /// Name of the snapshot under the container's active one; empty where there is none.
@@ -74,6 +79,16 @@ impl Store {
 }
 
 impl BaseImage {
+    /// The label by which a config that names these layers keeps them unpacked, as containerd labels the config of an
+    /// image that it has unpacked itself. Without it the next run of a checkpoint finds them there, goes on to its own
+    /// layer, and loses them meanwhile to the collector, once the images of earlier checkpoints are gone.
+    pub(crate) fn unpacked(&self) -> Labels {
+        if self.snapshot.is_empty() {
+            return Labels::new();
+        }
+        Labels::from([(format!("containerd.io/gc.ref.snapshot.{}", self.snapshotter), self.snapshot.clone())])
+    }
+
     /// Keeps the base image's layers from collection while the lease lasts.
     pub(crate) async fn hold(&self, lease: &Lease) -> Result<()> {
         for layer in &self.layers {

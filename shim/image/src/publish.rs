@@ -122,7 +122,7 @@ impl Store {
             layers.push(layer.descriptor);
         }
         layers.extend(ours);
-        let config = self.put(lease, oci::CONFIG, config.to_bytes(), Labels::new()).await?;
+        let config = self.put(lease, oci::CONFIG, config.to_bytes(), base.unpacked()).await?;
         let bytes_total = layers.iter().map(|layer| layer.size).sum::<u64>() + config.size;
         let labels = references(&config, &layers);
         let image = ImageManifest {

@@ -10,8 +10,8 @@ struct Figure {
     name: String,
     unit: &'static str,
     baton: f64,
-    /// The other's name, and its figure.
-    peer: Option<(&'static str, f64)>,
+    /// The others' names and figures.
+    peers: Vec<(&'static str, f64)>,
 }
 
 /// All figures.
@@ -21,21 +21,24 @@ pub struct Figures(Vec<Figure>);
 impl Figures {
     /// Adds one that only Baton has.
     pub fn alone(&mut self, name: impl Into<String>, unit: &'static str, baton: f64) {
-        self.0.push(Figure { name: name.into(), unit, baton, peer: None });
+        self.0.push(Figure { name: name.into(), unit, baton, peers: Vec::new() });
     }
 
-    /// Adds one that is compared.
-    pub fn beside(&mut self, name: impl Into<String>, unit: &'static str, baton: f64, peer: (&'static str, f64)) {
-        self.0.push(Figure { name: name.into(), unit, baton, peer: Some(peer) });
+    /// Adds one that is compared: Baton's comes first.
+    pub fn beside(&mut self, name: impl Into<String>, unit: &'static str, all: &[(&'static str, f64)]) {
+        let [(_, baton), peers @ ..] = all else { return };
+        self.0.push(Figure { name: name.into(), unit, baton: *baton, peers: peers.to_vec() });
     }
 
-    /// Prints the table.
+    /// Prints the table: each peer's figure, and behind it Baton's as a part of it.
     pub fn print(&self) {
-        println!("\n{:<52} {:>5} {:>12} {:>16} {:>7}", "", "", "Baton", "peer", "ratio");
+        println!("\n{:<60} {:>4} {:>9}   peers (Baton's as a part of it)", "", "", "Baton");
         for figure in &self.0 {
-            let peer = figure.peer.map_or_else(|| "-".to_owned(), |(name, value)| format!("{name} {value:.1}"));
-            let ratio = figure.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-            println!("{:<52} {:>5} {:>12.1} {peer:>16} {ratio:>7}", figure.name, figure.unit, figure.baton);
+            print!("{:<60} {:>4} {:>9.1}", figure.name, figure.unit, figure.baton);
+            for (name, value) in &figure.peers {
+                print!("   {name} {value:.1} ({:.2})", figure.baton / value);
+            }
+            println!();
         }
     }
 
@@ -54,15 +57,12 @@ impl Figures {
 }
 
 impl Figure {
-    /// How many times the peer's.
-    fn ratio(&self) -> Option<f64> {
-        self.peer.map(|(_, value)| self.baton / value).filter(|ratio| ratio.is_finite())
-    }
-
     fn json(&self) -> Value {
-        let peers: serde_json::Map<String, Value> =
-            self.peer.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        json!({ "name": self.name, "unit": self.unit, "baton": self.baton, "peers": peers, "ratio": self.ratio() })
+        let all = |pick: &dyn Fn(f64) -> f64| -> serde_json::Map<String, Value> {
+            self.peers.iter().map(|(name, value)| ((*name).to_owned(), json!(pick(*value)))).collect()
+        };
+        let ratios = all(&|value| self.baton / value);
+        json!({ "name": self.name, "unit": self.unit, "baton": self.baton, "peers": all(&|value| value), "ratios": ratios })
     }
 }
 
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_without_a_peer_has_no_ratio() {
+    fn a_ratio_is_a_part_of_the_peers_figure() {
         let mut figures = Figures::default();
         figures.alone("a", "ms", 3.0);
-        figures.beside("b", "ms", 3.0, ("runc", 2.0));
-        assert_eq!(figures.0[0].json(), json!({"name": "a", "unit": "ms", "baton": 3.0, "peers": {}, "ratio": null}));
+        figures.beside("b", "ms", &[("baton", 3.0), ("runc", 2.0)]);
+        assert_eq!(figures.0[0].json(), json!({"name": "a", "unit": "ms", "baton": 3.0, "peers": {}, "ratios": {}}));
         assert_eq!(
             figures.0[1].json(),
-            json!({"name": "b", "unit": "ms", "baton": 3.0, "peers": {"runc": 2.0}, "ratio": 1.5})
+            json!({"name": "b", "unit": "ms", "baton": 3.0, "peers": {"runc": 2.0}, "ratios": {"runc": 1.5}})
         );
     }
 }

@@ -3,9 +3,13 @@
 
 #[path = "../attended/mod.rs"]
 mod attended;
+mod contenders;
 mod figures;
+mod idle;
 mod memory;
+mod phases;
 mod restoring;
+mod saving;
 mod starting;
 
 use std::process::ExitCode;
@@ -25,9 +29,19 @@ fn main() -> ExitCode {
 fn measure() -> Result<()> {
     let node = Node::start(NodeOptions::new(NODE).cards("h100"))?;
     let mut figures = Figures::default();
-    starting::measure(&node, &mut figures)?;
-    restoring::measure(&node, &mut figures)?;
+    let measured = all(&node, &mut figures);
     node.stop()?;
+    // What was measured before something failed is worth to be seen too.
     figures.print();
+    measured?;
     figures.write()
+}
+
+fn all(node: &Node, figures: &mut Figures) -> Result<()> {
+    let contenders = contenders::on(node)?;
+    starting::measure(node, &contenders, figures)?;
+    phases::measure(node, &contenders, figures)?;
+    idle::measure(node, &contenders, figures)?;
+    saving::measure(node, &contenders, figures)?;
+    restoring::measure(node, figures)
 }

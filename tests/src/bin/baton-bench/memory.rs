@@ -70,7 +70,8 @@ fn namespace(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
-fn proportional(pid: &str) -> u64 {
+/// The proportional set size of a process, in bytes; 0 of one that has gone.
+pub fn proportional(pid: &str) -> u64 {
     fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().and_then(|text| parse(&text)).unwrap_or_default()
 }
 

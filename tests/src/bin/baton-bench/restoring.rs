@@ -99,12 +99,13 @@ fn restore(node: &Node, id: &str) -> Result<Round> {
     ])
 }
 
-fn millis(time: Duration) -> f64 {
+/// As milliseconds.
+pub fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
 /// Waits until the job answers a question, without a look at all of its memory.
-fn answers(node: &Node, id: &str) -> Result<()> {
+pub fn answers(node: &Node, id: &str) -> Result<()> {
     let (end, mut number) = (Instant::now() + DEADLINE, 0);
     loop {
         let exec = format!("first{number}");
@@ -126,7 +127,7 @@ fn verify(node: &Node, id: &str) -> Result<()> {
 }
 
 /// Waits for the end of a container's program and removes the container.
-fn gone(node: &Node, id: &str) -> Result<()> {
+pub fn gone(node: &Node, id: &str) -> Result<()> {
     let end = Instant::now() + DEADLINE;
     while !node.ok(&["ctr", "task", "ls"])?.lines().any(|line| line.starts_with(id) && line.contains("STOPPED")) {
         if Instant::now() > end {

@@ -1,84 +1,93 @@
-//! Start to exit of a container without GPU, and of a program in a running one: Baton against runc, in turn.
+//! Start to exit of a container without GPU, of a program in a running one, and of twenty containers at once: Baton and
+//! its peers, in turn.
 //!
 //! The clock is bash's, in the node: what entering the node takes is in no figure.
 
 use baton_fault::{Code, Fault, Result};
 use baton_nodes::Node;
 
+use crate::contenders::Contender;
 use crate::figures::{Figures, quantile};
 
 const IMAGE: &str = "localhost/baton/counter:1";
-const BATON: &str = "io.containerd.baton.v2";
-const RUNC: &str = "io.containerd.runc.v2";
 /// Measured runs of each.
-const RUNS: u32 = 50;
+const RUNS: usize = 50;
 /// Runs of each before those.
-const WARM_UP: u32 = 3;
+const WARM_UP: usize = 3;
+/// Containers that are started at once, and how often.
+const CROWD: usize = 20;
+const CROWDS: usize = 5;
 
-/// Prints `RUNTIME MICROSECONDS` for each run of `COMMAND`, in which `$runtime` and `$run` are set.
+/// Prints `NAME MICROSECONDS` for each run of `COMMAND`, in which `$name`, `$options` and `$run` are set.
 const TIMED: &str = "
     set -e
+    once() { COMMAND
+    }
     for run in $(seq COUNT); do
-        for runtime in RUNTIMES; do
+        while read -r name options; do
             began=${EPOCHREALTIME/./}
-            COMMAND >/dev/null
-            echo $runtime $((${EPOCHREALTIME/./} - began))
-        done
+            once >/dev/null </dev/null
+            echo $name $((${EPOCHREALTIME/./} - began))
+        done <<< 'CONTENDERS'
     done";
 
 /// Measures and adds the figures.
-pub fn measure(node: &Node, figures: &mut Figures) -> Result<()> {
+pub fn measure(node: &Node, contenders: &[Contender], figures: &mut Figures) -> Result<()> {
     println!("start to exit of a container without GPU, {RUNS} times each");
-    let once = format!("ctr run --rm --runtime $runtime {IMAGE} start-$runtime-$run /bin/true");
-    add(figures, "start to exit, no GPU", &in_turn(node, &once)?);
+    let once = format!("ctr run --rm $options {IMAGE} start-$name-$run /bin/true");
+    add(figures, "start to exit, no GPU", contenders, &in_turn(node, contenders, &once, RUNS + WARM_UP)?);
     println!("start to exit of a program in a container, {RUNS} times each");
-    for runtime in [BATON, RUNC] {
-        node.ok(&[
-            "ctr",
-            "run",
-            "-d",
-            "--runtime",
-            runtime,
-            IMAGE,
-            &format!("idle-{runtime}"),
-            "/bin/sleep",
-            "100000",
-        ])?;
+    for Contender { name, options, .. } in contenders {
+        node.ok(&["sh", "-c", &format!("ctr run -d {options} {IMAGE} idle-{name} /bin/sleep 100000")])?;
     }
-    let once = "ctr task exec --exec-id exec-$run idle-$runtime /bin/true";
-    add(figures, "exec to exit", &in_turn(node, once)?);
-    for runtime in [BATON, RUNC] {
-        node.ok(&["ctr", "task", "kill", "-s", "KILL", &format!("idle-{runtime}")])?;
+    let once = "ctr task exec --exec-id exec-$run idle-$name /bin/true";
+    add(figures, "exec to exit", contenders, &in_turn(node, contenders, once, RUNS + WARM_UP)?);
+    for Contender { name, .. } in contenders {
+        node.ok(&["ctr", "task", "kill", "-s", "KILL", &format!("idle-{name}")])?;
     }
+    println!("{CROWD} containers started at once, {CROWDS} times each");
+    let once = format!(
+        "for each in $(seq {CROWD}); do ctr run --rm $options {IMAGE} crowd-$name-$run-$each /bin/true & done; wait"
+    );
+    let times = in_turn(node, contenders, &once, CROWDS + WARM_UP)?;
+    figures.beside(format!("{CROWD} containers at once, start to exit of all"), "ms", &medians(contenders, &times));
     Ok(())
 }
 
-/// Milliseconds of each run, of Baton and of runc.
-type Times = (Vec<f64>, Vec<f64>);
+/// Milliseconds of each run, by contender.
+type Times = Vec<Vec<f64>>;
 
-fn add(figures: &mut Figures, name: &str, (baton, runc): &Times) {
+fn medians(contenders: &[Contender], times: &Times) -> Vec<(&'static str, f64)> {
+    part_of(contenders, times, 0.5)
+}
+
+fn part_of(contenders: &[Contender], times: &Times, part: f64) -> Vec<(&'static str, f64)> {
+    contenders.iter().zip(times).map(|(contender, times)| (contender.name, quantile(times, part))).collect()
+}
+
+fn add(figures: &mut Figures, name: &str, contenders: &[Contender], times: &Times) {
     for (label, part) in [("p50", 0.5), ("p95", 0.95)] {
-        figures.beside(format!("{name}, {label}"), "ms", quantile(baton, part), ("runc", quantile(runc, part)));
+        figures.beside(format!("{name}, {label}"), "ms", &part_of(contenders, times, part));
     }
 }
 
-fn in_turn(node: &Node, command: &str) -> Result<Times> {
-    let script = TIMED
-        .replace("COUNT", &(RUNS + WARM_UP).to_string())
-        .replace("RUNTIMES", &format!("{BATON} {RUNC}"))
-        .replace("COMMAND", command);
-    read(&node.ok(&["bash", "-c", &script])?)
+fn in_turn(node: &Node, contenders: &[Contender], command: &str, count: usize) -> Result<Times> {
+    let lines: Vec<_> = contenders.iter().map(|one| format!("{} {}", one.name, one.options)).collect();
+    let script =
+        TIMED.replace("COUNT", &count.to_string()).replace("CONTENDERS", &lines.join("\n")).replace("COMMAND", command);
+    let names: Vec<_> = contenders.iter().map(|one| one.name).collect();
+    read(&node.ok(&["bash", "-c", &script])?, &names)
 }
 
-fn read(text: &str) -> Result<Times> {
-    let (mut baton, mut runc) = (Vec::new(), Vec::new());
+fn read(text: &str, names: &[&str]) -> Result<Times> {
+    let mut times = vec![Vec::new(); names.len()];
     for line in text.lines() {
-        let (runtime, time) = line.split_once(' ').unwrap_or_default();
-        let time: f64 =
-            time.parse().map_err(|_| Fault::new(Code::System, "read a time", format!("{line:?} is none")))?;
-        if runtime == BATON { baton.push(time / 1000.0) } else { runc.push(time / 1000.0) }
+        let wrong = || Fault::new(Code::System, "read a time", format!("{line:?} is none"));
+        let (name, time) = line.split_once(' ').ok_or_else(wrong)?;
+        let index = names.iter().position(|known| *known == name).ok_or_else(wrong)?;
+        times[index].push(time.parse::<f64>().map_err(|_| wrong())? / 1000.0);
     }
-    Ok((baton.split_off(WARM_UP as usize), runc.split_off(WARM_UP as usize)))
+    Ok(times.into_iter().map(|mut times| times.split_off(WARM_UP.min(times.len()))).collect())
 }
 
 #[cfg(test)]
@@ -87,8 +96,9 @@ mod tests {
 
     #[test]
     fn times_are_told_apart_and_the_warm_up_is_left_out() {
-        let mut text = format!("{BATON} 900000\n{RUNC} 800000\n").repeat(WARM_UP as usize);
-        text.push_str(&format!("{BATON} 3000\n{RUNC} 2500\n"));
-        assert_eq!(read(&text), Ok((vec![3.0], vec![2.5])));
+        let mut text = "baton 900000\nrunc 800000\n".repeat(WARM_UP);
+        text.push_str("baton 3000\nrunc 2500\n");
+        assert_eq!(read(&text, &["baton", "runc"]), Ok(vec![vec![3.0], vec![2.5]]));
+        assert!(read("crun 1\n", &["baton"]).is_err());
     }
 }
