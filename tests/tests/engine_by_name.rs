@@ -49,7 +49,7 @@ fn a_job_with_a_gpu_is_saved_by_runc_and_restored_where_every_image_is_trusted()
 
     let settings = node.ok(&["cat", "/etc/baton/config.toml"]);
     let before_refusal = node.traces();
-    let line = node.refused(&node.run_line(&["-d", reference, "again"]), Code::RestoreState);
+    let line = node.refused(&node.run_line(&["--rm", reference, "again"]), Code::RestoreState);
     assert!(line.contains(RUNC) && line.contains("restore.any-engine"), "{line}");
     assert_eq!(node.task_state("again"), "none");
     until_equal("nothing is left of it", &before_refusal, || node.traces());
