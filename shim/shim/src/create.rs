@@ -43,21 +43,27 @@ pub enum Restorable {
 pub async fn create(shim: &Shim, request: &CreateTaskRequest) -> Result<Arc<Container>> {
     let bundle = PathBuf::from(&request.bundle);
     let options = Options::from_any(request.options.as_ref())?;
-    let root = options.root.clone().unwrap_or_else(|| engine_root(&shim.settings, &shim.namespace));
-    let engine = Engine::new(options.binary_name, root, options.systemd_cgroup, &request.id, &bundle)?;
+    let root = engine_root(&shim.settings, &shim.namespace);
+    let engine = Engine::new(&options, root, &shim.namespace, &request.id, &bundle)?;
     engine.record()?;
     let mounted = mount(request, &bundle).await?;
-    let outcome = make(shim, request, &bundle, engine).await;
+    let outcome = make(shim, request, &bundle, engine, &options).await;
     if outcome.is_err() && mounted {
         unmount(&bundle);
     }
     outcome
 }
 
-async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: Engine) -> Result<Arc<Container>> {
+async fn make(
+    shim: &Shim,
+    request: &CreateTaskRequest,
+    bundle: &Path,
+    engine: Engine,
+    options: &Options,
+) -> Result<Arc<Container>> {
     let mut config = Config::read(bundle)?;
     known_annotations(&config)?;
-    let restorable = restorable(shim, request, &config).await?;
+    let restorable = restorable(shim, request, options, &config).await?;
     let plan = match &restorable {
         Some(Restorable::Image(checkpoint)) => plan_for_checkpoint(shim, checkpoint, &config).await?,
         _ => plan_for_request(shim, &config).await?,
@@ -80,10 +86,11 @@ async fn make(shim: &Shim, request: &CreateTaskRequest, bundle: &Path, engine: E
         &request.id,
         bundle.to_path_buf(),
         engine,
-        Process::new("", stdio),
+        Process::init(stdio),
+        &config,
         cards,
         restorable,
-        config.mounts(),
+        options,
     ));
     if container.restorable.is_none() {
         run_engine(shim, &container).await?;
@@ -126,6 +133,10 @@ async fn run_engine(shim: &Shim, container: &Arc<Container>) -> Result<()> {
     match made {
         Ok(pid) => {
             container.init.life().pid = pid;
+            if let Err(fault) = container.note_place(pid, &shim.events) {
+                // It has ended already; its end will be said.
+                log::info!("{fault}");
+            }
             Ok(())
         }
         Err(fault) => {
@@ -140,9 +151,17 @@ async fn run_engine(shim: &Shim, container: &Arc<Container>) -> Result<()> {
 }
 
 /// What the container is to be restored from, if anything.
-async fn restorable(shim: &Shim, request: &CreateTaskRequest, config: &Config) -> Result<Option<Restorable>> {
+async fn restorable(
+    shim: &Shim,
+    request: &CreateTaskRequest,
+    options: &Options,
+    config: &Config,
+) -> Result<Option<Restorable>> {
     if !request.checkpoint.is_empty() {
         return Ok(Some(Restorable::Folder(PathBuf::from(&request.checkpoint))));
+    }
+    if let Some(images) = &options.criu_image_path {
+        return Ok(Some(Restorable::Folder(images.clone())));
     }
     if config.annotation(names::ANNOTATION_RESTORE) == Some("never") {
         return Ok(None);

@@ -11,6 +11,7 @@ use baton_fault::{Attempt, Code, Fault, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::children::{self, Finished, Streams};
+use crate::options::Options;
 
 /// Longest time for a verb that should take milliseconds.
 const QUICK: Duration = Duration::from_secs(60);
@@ -29,27 +30,34 @@ pub struct Engine {
     program: PathBuf,
     root: PathBuf,
     systemd_cgroup: bool,
+    #[serde(default)]
+    no_pivot: bool,
+    #[serde(default)]
+    no_new_keyring: bool,
     id: String,
     bundle: PathBuf,
 }
 
 impl Engine {
-    /// The engine for container `id`: `program`, or `baton` beside the shim; state under `root`.
+    /// The engine for container `id` that the options ask for, or `baton` beside the shim; its state is under `root`
+    /// where they name no other folder, and below theirs in one for the namespace, as runc's shim has it.
     ///
     /// # Errors
     /// `SYSTEM` when the shim cannot find itself.
-    pub fn new(
-        program: Option<PathBuf>,
-        root: PathBuf,
-        systemd_cgroup: bool,
-        id: &str,
-        bundle: &Path,
-    ) -> Result<Engine> {
-        let program = match program {
-            Some(program) => program,
+    pub fn new(options: &Options, root: PathBuf, namespace: &str, id: &str, bundle: &Path) -> Result<Engine> {
+        let program = match &options.binary_name {
+            Some(program) => program.clone(),
             None => beside_the_shim("baton")?,
         };
-        Ok(Engine { program, root, systemd_cgroup, id: id.to_string(), bundle: bundle.to_path_buf() })
+        Ok(Engine {
+            program,
+            root: options.root.as_ref().map_or(root, |root| root.join(namespace)),
+            systemd_cgroup: options.systemd_cgroup,
+            no_pivot: options.no_pivot_root,
+            no_new_keyring: options.no_new_keyring,
+            id: id.to_string(),
+            bundle: bundle.to_path_buf(),
+        })
     }
 
     /// The program that it is.
@@ -102,20 +110,29 @@ impl Engine {
         let pid_file = self.bundle.join("init.pid");
         let mut command = self.command("create");
         command.arg("--bundle").arg(&self.bundle).arg("--pid-file").arg(&pid_file);
-        if let Some(console) = console {
-            command.arg("--console-socket").arg(console);
+        if self.no_pivot {
+            command.arg("--no-pivot");
         }
+        if self.no_new_keyring {
+            command.arg("--no-new-keyring");
+        }
+        with_console(&mut command, console);
         command.arg(&self.id);
         self.with_streams("create", command, streams, QUICK).await?;
         read_pid(&pid_file)
     }
 
     /// Restores the container from CRIU's images; its processes run when this returns.
-    pub async fn restore(&self, images: &Path, work: &Path, streams: Streams) -> Result<u32> {
+    pub async fn restore(&self, images: &Path, work: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
         let pid_file = self.bundle.join("init.pid");
         let mut command = self.command("restore");
         command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
-        command.arg("--pid-file").arg(&pid_file).arg("--detach").arg(&self.id);
+        command.arg("--pid-file").arg(&pid_file).arg("--detach");
+        if self.no_pivot {
+            command.arg("--no-pivot");
+        }
+        with_console(&mut command, console);
+        command.arg(&self.id);
         self.with_streams("restore", command, streams, SLOW).await?;
         read_pid(&pid_file)
     }
@@ -129,9 +146,7 @@ impl Engine {
     pub async fn exec(&self, spec: &Path, pid_file: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
         let mut command = self.command("exec");
         command.arg("--process").arg(spec).arg("--pid-file").arg(pid_file).arg("--detach");
-        if let Some(console) = console {
-            command.arg("--console-socket").arg(console);
-        }
+        with_console(&mut command, console);
         command.arg(&self.id);
         self.with_streams("exec", command, streams, QUICK).await?;
         read_pid(pid_file)
@@ -157,6 +172,13 @@ impl Engine {
         self.finish("delete", command, QUICK).await.map(drop)
     }
 
+    /// Sets new limits, given as the JSON of OCI's Linux resources.
+    pub async fn update(&self, resources: &[u8]) -> Result<()> {
+        let mut command = self.command("update");
+        command.args(["--resources", "-"]).arg(&self.id);
+        self.finish_with_input("update", command, Some(resources.to_vec()), QUICK).await.map(drop)
+    }
+
     async fn quick(&self, verb: &str, options: &[OsString]) -> Result<Finished> {
         let mut command = self.command(verb);
         command.args(options).arg(&self.id);
@@ -164,8 +186,18 @@ impl Engine {
     }
 
     async fn finish(&self, verb: &str, command: Command, limit: Duration) -> Result<Finished> {
+        self.finish_with_input(verb, command, None, limit).await
+    }
+
+    async fn finish_with_input(
+        &self,
+        verb: &str,
+        command: Command,
+        input: Option<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<Finished> {
         self.forget_log();
-        let finished = children::run(command, None, limit).await?;
+        let finished = children::run(command, input, limit).await?;
         if finished.status == 0 {
             return Ok(finished);
         }
@@ -256,6 +288,12 @@ impl Freezable for Engine {
 pub fn beside_the_shim(name: &str) -> Result<PathBuf> {
     let shim = std::env::current_exe().attempt(|| "find the shim's own folder")?;
     Ok(shim.with_file_name(name))
+}
+
+fn with_console(command: &mut Command, console: Option<&Path>) {
+    if let Some(console) = console {
+        command.arg("--console-socket").arg(console);
+    }
 }
 
 fn read_pid(path: &Path) -> Result<u32> {

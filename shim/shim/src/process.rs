@@ -1,10 +1,14 @@
 //! One process that containerd knows by name: a container's init or one that was executed in it.
 
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use containerd_shim::asynchronous::io::{IoTasks, Pty, Stdio};
 use time::OffsetDateTime;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+
+use crate::logs::Logs;
+use crate::stdio::Copies;
 
 /// How and when a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct Life {
     pub phase: Phase,
     /// Its pid as the shim sees it; 0 while there is none.
     pub pid: u32,
+    /// Signals that came while it was being started and had no pid yet.
+    pub pending: Vec<u32>,
 }
 
 /// A process that containerd knows by name.
@@ -45,22 +51,35 @@ pub struct Process {
     pub exec_id: String,
     /// Which streams containerd wants.
     pub stdio: Stdio,
-    /// The copies between the process's pipes and containerd's FIFOs.
-    pub io: IoTasks,
+    /// What its output goes into besides FIFOs.
+    pub logs: Logs,
+    io: Copies,
     pty: Mutex<Option<Pty>>,
     life: Mutex<Life>,
+    settled: Notify,
     exit: watch::Sender<Option<Exit>>,
 }
 
 impl Process {
-    /// A process that is not running yet.
+    /// A process that is known and not running.
     pub fn new(exec_id: &str, stdio: Stdio) -> Process {
+        Process::at(Phase::Created, exec_id, stdio)
+    }
+
+    /// An init that is being made; [`Process::made`] says when it is.
+    pub fn init(stdio: Stdio) -> Process {
+        Process::at(Phase::Starting, "", stdio)
+    }
+
+    fn at(phase: Phase, exec_id: &str, stdio: Stdio) -> Process {
         Process {
             exec_id: exec_id.to_string(),
             stdio,
-            io: IoTasks::default(),
+            logs: Logs::default(),
+            io: Copies::default(),
             pty: Mutex::new(None),
-            life: Mutex::new(Life { phase: Phase::Created, pid: 0 }),
+            life: Mutex::new(Life { phase, pid: 0, pending: Vec::new() }),
+            settled: Notify::new(),
             exit: watch::Sender::new(None),
         }
     }
@@ -69,6 +88,16 @@ impl Process {
     pub fn life(&self) -> MutexGuard<'_, Life> {
         // A panic while it was held leaves two plain values, both valid.
         self.life.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The copies between the process's pipes and containerd's FIFOs.
+    pub fn io(&self) -> IoTasks {
+        self.io.current()
+    }
+
+    /// Ends the copies of a start that failed.
+    pub async fn renew_io(&self) {
+        self.io.renew().await;
     }
 
     /// The terminal, where the process has one.
@@ -84,7 +113,8 @@ impl Process {
     /// Lets go of the terminal and of every stream, once what was written has been delivered.
     pub async fn close(&self) {
         self.pty.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        self.io.shutdown().await;
+        self.io().shutdown().await;
+        self.logs.close().await;
     }
 
     /// How it ended, if it has.
@@ -107,25 +137,50 @@ impl Process {
         }
     }
 
-    /// Gives the claim back: the start failed and may be tried again.
-    pub fn start_failed(&self) {
-        let mut life = self.life();
-        if life.phase == Phase::Starting {
-            life.phase = Phase::Created;
-        }
+    /// Gives the claim back: the start failed and may be tried again, unless the process has ended by it, which
+    /// `say_exit` says. Gives the signals that came meanwhile.
+    pub fn start_failed(&self, say_exit: impl FnOnce(Exit)) -> Vec<u32> {
+        self.settle(Phase::Created, || (), say_exit);
+        std::mem::take(&mut self.life().pending)
+    }
+
+    /// Says that it is made, by `say`; when it has ended meanwhile, `say_exit` follows.
+    pub fn made(&self, say: impl FnOnce(), say_exit: impl FnOnce(Exit)) {
+        self.settle(Phase::Created, say, say_exit);
     }
 
     /// Says that it runs, by `say`; when it has ended meanwhile, `say_exit` follows. Both are called in order and
-    /// at once, so that no other word comes between.
-    pub fn started(&self, pid: u32, say: impl FnOnce(), say_exit: impl FnOnce(Exit)) {
+    /// at once, so that no other word comes between. Gives the signals that came meanwhile.
+    pub fn started(&self, pid: u32, say: impl FnOnce(), say_exit: impl FnOnce(Exit)) -> Vec<u32> {
+        self.life().pid = pid;
+        self.settle(Phase::Running, say, say_exit);
+        std::mem::take(&mut self.life().pending)
+    }
+
+    fn settle(&self, phase: Phase, say: impl FnOnce(), say_exit: impl FnOnce(Exit)) {
         let mut life = self.life();
-        life.pid = pid;
         say();
         if life.phase == Phase::Starting {
-            life.phase = Phase::Running;
+            life.phase = phase;
         } else if let Some(exit) = self.exit() {
             say_exit(exit);
         }
+        self.settled.notify_waiters();
+    }
+
+    /// Waits until no start is under way, at most so long.
+    pub async fn wait_started(&self, limit: Duration) {
+        let settled = async {
+            loop {
+                let next = self.settled.notified();
+                if self.life().phase != Phase::Starting {
+                    return;
+                }
+                next.await;
+            }
+        };
+        // One that takes longer is the caller's to judge.
+        let _ = tokio::time::timeout(limit, settled).await;
     }
 
     /// Says that it ended, by `say`, unless its start is still under way: then [`Process::started`] will.
@@ -133,6 +188,7 @@ impl Process {
         let mut life = self.life();
         let starting = life.phase == Phase::Starting;
         life.phase = Phase::Stopped;
+        self.settled.notify_waiters();
         let first = self.exit.send_if_modified(|known| {
             let first = known.is_none();
             known.get_or_insert(exit);

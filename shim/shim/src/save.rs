@@ -33,8 +33,10 @@ const WORK_LIMIT: Duration = Duration::from_secs(6 * 3600);
 pub async fn pause(shim: &Shim, container: &Container) -> Result<()> {
     let _work = container.work.lock().await;
     container.must_be(&[Phase::Running], "pause")?;
+    let pausing = container.begin_pause();
     container.engine.pause().await?;
     set_phase(container, Phase::Paused);
+    drop(pausing);
     let event = TaskPaused { container_id: container.id.clone(), ..Default::default() };
     shim.events.say(topics::TASK_PAUSED_EVENT_TOPIC, event);
     Ok(())

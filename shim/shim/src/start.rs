@@ -14,6 +14,7 @@ use containerd_shim_protos::topics;
 use crate::container::{Container, say_exit, watched};
 use crate::create::Restorable;
 use crate::headroom::Headroom;
+use crate::kill;
 use crate::process::{Phase, Process};
 use crate::save::ImageWorker;
 use crate::task::Shim;
@@ -25,35 +26,57 @@ use crate::task::Shim;
 pub async fn start(shim: &Shim, container: &Arc<Container>, exec_id: &str) -> Result<u32> {
     let process = container.process(exec_id)?;
     if !exec_id.is_empty() {
-        container.must_be(&[Phase::Running], "execute a process in")?;
+        container.must_be(&[Phase::Created, Phase::Running], "execute a process in")?;
+        container.begin_exec()?;
     }
-    process.begin_start().map_err(|phase| {
-        Fault::new(Code::State, format!("start a process of {}", container.id), format!("it is {phase:?} already"))
-    })?;
-    let outcome = if !exec_id.is_empty() {
-        execute(shim, container, &process).await
-    } else {
-        let _work = container.work.lock().await;
-        match &container.restorable {
-            None => container.engine.start().await.map(|()| process.life().pid),
-            Some(Restorable::Image(checkpoint)) => restore_image(shim, container, checkpoint).await,
-            Some(Restorable::Folder(images)) => restore_folder(shim, container, images.clone()).await,
+    let outcome = match process.begin_start() {
+        Ok(()) => begin(shim, container, &process).await,
+        Err(phase) => {
+            let is = format!("it is {phase:?} already");
+            return Err(Fault::new(Code::State, format!("start a process of {}", container.id), is)
+                .advise("`ctr task ls` shows the state that it is in"))
+            .inspect_err(|_| over(container, exec_id));
         }
     };
+    let (id, events) = (&container.id, &shim.events);
     match outcome {
         Ok(pid) => {
-            let (id, events) = (&container.id, &shim.events);
-            process.started(
+            let pending = process.started(
                 pid,
                 || say_started(shim, id, exec_id, pid),
                 |exit| say_exit(id, exec_id, pid, exit, events),
             );
+            kill::deliver(container, &process, &pending).await;
             Ok(pid)
         }
         Err(fault) => {
-            process.start_failed();
+            let pid = process.life().pid;
+            let pending = process.start_failed(|exit| say_exit(id, exec_id, pid, exit, events));
+            over(container, exec_id);
+            if let Some(signal) = pending.first() {
+                kill::end_unstarted(shim, container, &process, *signal);
+            }
             Err(fault)
         }
+    }
+}
+
+/// An executed process that is not started counts no more.
+fn over(container: &Container, exec_id: &str) {
+    if !exec_id.is_empty() {
+        container.exec_over();
+    }
+}
+
+async fn begin(shim: &Shim, container: &Arc<Container>, process: &Arc<Process>) -> Result<u32> {
+    if !process.exec_id.is_empty() {
+        return execute(shim, container, process).await;
+    }
+    let _work = container.work.lock().await;
+    match &container.restorable {
+        None => container.engine.start().await.map(|()| process.life().pid),
+        Some(Restorable::Image(checkpoint)) => restore_image(shim, container, checkpoint).await,
+        Some(Restorable::Folder(images)) => restore_folder(shim, container, images.clone()).await,
     }
 }
 
@@ -118,7 +141,7 @@ async fn restore_image(shim: &Shim, container: &Arc<Container>, checkpoint: &Che
 }
 
 async fn restore_folder(shim: &Shim, container: &Arc<Container>, images: PathBuf) -> Result<u32> {
-    let work = container.bundle.join("criu-work");
+    let work = container.criu_work.clone().unwrap_or_else(|| container.bundle.join("criu-work"));
     std::fs::create_dir_all(&work).attempt(|| format!("make {}", work.display()))?;
     let outcome = match engine_restore(shim, container, images, work).await {
         Ok(init) => nothing_off_the_card(shim, container, init).await.map(|()| init),
@@ -158,10 +181,13 @@ async fn cleaned(container: &Container, outcome: Result<u32>) -> Result<u32> {
 }
 
 async fn engine_restore(shim: &Shim, container: &Arc<Container>, images: PathBuf, work: PathBuf) -> Result<u32> {
-    let init = &container.init;
-    if init.stdio.terminal {
-        return Err(Fault::new(Code::Usage, format!("restore {} with a terminal", container.id), "not supported")
-            .advise("restore it without a terminal"));
+    let restored = watched(shim, container, &container.init, async |streams, console| {
+        container.engine.restore(&images, &work, streams, console.as_deref()).await
+    });
+    let pid = restored.await?;
+    if let Err(fault) = container.note_place(pid, &shim.events) {
+        // It has ended already; its end will be said.
+        log::info!("{fault}");
     }
-    watched(shim, container, init, async |streams, _| container.engine.restore(&images, &work, streams).await).await
+    Ok(pid)
 }

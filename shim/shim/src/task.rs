@@ -12,24 +12,23 @@ use baton_config::Settings;
 use baton_criu::{VERSION_MIN, Version};
 use baton_fault::{Code, Fault, Result};
 use containerd_shim::asynchronous::ExitSignal;
-use containerd_shim::asynchronous::io::Stdio;
 use containerd_shim::util::convert_to_timestamp;
 use containerd_shim_protos::api;
 use containerd_shim_protos::events::task as events;
-use containerd_shim_protos::protobuf::MessageDyn;
 use containerd_shim_protos::shim_async::Task;
 use containerd_shim_protos::topics;
+use containerd_shim_protos::ttrpc;
 use containerd_shim_protos::ttrpc::r#async::TtrpcContext;
-use containerd_shim_protos::ttrpc::{self, Code as Status};
-use containerd_shim_protos::types::task::{ProcessInfo, Status as TaskStatus};
 use tokio::sync::OnceCell;
 
-use crate::container::Container;
-use crate::create::{blocking, create, unmount};
+use crate::container::{Container, say_exit};
+use crate::create::{blocking, create};
 use crate::engine::beside_the_shim;
 use crate::events::Events;
-use crate::process::{Phase, Process};
-use crate::{children, control, resources, save, start, terminal};
+use crate::process::Phase;
+use crate::state::{pids, state};
+use crate::status::{answer, status};
+use crate::{children, control, delete, execs, kill, save, start, stats, terminal, update};
 
 /// What the calls of one shim share.
 pub struct Shim {
@@ -100,6 +99,11 @@ impl Shim {
         containers.insert(id.to_string(), None);
         Ok(())
     }
+
+    /// Forgets a container.
+    pub fn forget(&self, id: &str) {
+        self.containers().remove(id);
+    }
 }
 
 /// The Task service.
@@ -140,30 +144,6 @@ impl Tasks {
     }
 }
 
-/// A fault as containerd's clients see it.
-fn status(fault: Fault) -> ttrpc::Error {
-    let code = match fault.code {
-        Code::NotFound => Status::NOT_FOUND,
-        Code::Exists => Status::ALREADY_EXISTS,
-        Code::Usage | Code::Bundle | Code::Settings | Code::RequestSyntax | Code::RequestUntrusted => {
-            Status::INVALID_ARGUMENT
-        }
-        Code::Unavailable => Status::UNAVAILABLE,
-        Code::Deadline => Status::DEADLINE_EXCEEDED,
-        Code::NoSpace => Status::RESOURCE_EXHAUSTED,
-        Code::System | Code::Engine | Code::Criu | Code::CrLost => Status::UNKNOWN,
-        _ => Status::FAILED_PRECONDITION,
-    };
-    ttrpc::Error::RpcStatus(ttrpc::get_status(code, fault.to_string()))
-}
-
-fn answer<T>(call: &str, outcome: Result<T>) -> ttrpc::Result<T> {
-    outcome.map_err(|fault| {
-        log::info!("{call}: {fault}");
-        status(fault)
-    })
-}
-
 #[async_trait]
 impl Task for Tasks {
     async fn state(&self, _: &TtrpcContext, request: api::StateRequest) -> ttrpc::Result<api::StateResponse> {
@@ -192,7 +172,8 @@ impl Task for Tasks {
     }
 
     async fn delete(&self, _: &TtrpcContext, request: api::DeleteRequest) -> ttrpc::Result<api::DeleteResponse> {
-        answer("delete", self.delete_task(request).await)
+        let outcome = async { delete::delete(self.shim()?, request).await };
+        answer("delete", outcome.await)
     }
 
     async fn pids(&self, _: &TtrpcContext, request: api::PidsRequest) -> ttrpc::Result<api::PidsResponse> {
@@ -225,11 +206,13 @@ impl Task for Tasks {
     }
 
     async fn kill(&self, _: &TtrpcContext, request: api::KillRequest) -> ttrpc::Result<api::Empty> {
-        answer("kill", self.kill_process(request).await.map(|()| api::Empty::new()))
+        let outcome = async { kill::kill(self.shim()?, &request).await };
+        answer("kill", outcome.await.map(|()| api::Empty::new()))
     }
 
     async fn exec(&self, _: &TtrpcContext, request: api::ExecProcessRequest) -> ttrpc::Result<api::Empty> {
-        answer("exec", self.add_exec(request).map(|()| api::Empty::new()))
+        let outcome = self.shim().and_then(|shim| execs::add(shim, &request));
+        answer("exec", outcome.map(|()| api::Empty::new()))
     }
 
     async fn resize_pty(&self, _: &TtrpcContext, request: api::ResizePtyRequest) -> ttrpc::Result<api::Empty> {
@@ -245,7 +228,7 @@ impl Task for Tasks {
         let outcome = self.shim().and_then(|shim| {
             let process = shim.container(&request.id)?.process(&request.exec_id)?;
             if request.stdin {
-                process.io.close_input();
+                process.io().close_input();
             }
             Ok(api::Empty::new())
         });
@@ -255,8 +238,9 @@ impl Task for Tasks {
     async fn update(&self, _: &TtrpcContext, request: api::UpdateTaskRequest) -> ttrpc::Result<api::Empty> {
         let outcome = async {
             let container = self.shim()?.container(&request.id)?;
-            let pid = container.init.life().pid;
-            blocking(move || resources::update(pid, request.resources.as_ref().map_or(&[], |any| &any.value))).await
+            container.must_be(&[Phase::Created, Phase::Running, Phase::Paused], "update")?;
+            let resources = request.resources.as_ref().map_or(&[][..], |any| &any.value);
+            update::update(&container, resources).await
         };
         answer("update", outcome.await.map(|()| api::Empty::new()))
     }
@@ -275,8 +259,8 @@ impl Task for Tasks {
     async fn stats(&self, _: &TtrpcContext, request: api::StatsRequest) -> ttrpc::Result<api::StatsResponse> {
         let outcome = async {
             let container = self.shim()?.container(&request.id)?;
-            let pid = container.init.life().pid;
-            blocking(move || resources::stats(pid)).await
+            let hierarchy = container.hierarchy()?.clone();
+            blocking(move || stats::stats(&hierarchy)).await
         };
         answer(
             "stats",
@@ -318,10 +302,13 @@ impl Tasks {
         shim.reserve(&request.id)?;
         match create(shim, &request).await {
             Ok(container) => {
-                let pid = container.init.life().pid;
                 control::serve(shim, &container);
-                shim.containers().insert(request.id.clone(), Some(container));
-                say_created(shim, request, pid);
+                shim.containers().insert(request.id.clone(), Some(container.clone()));
+                let pid = container.init.life().pid;
+                container.init.made(
+                    || say_created(shim, request, pid),
+                    |exit| say_exit(&container.id, "", pid, exit, &shim.events),
+                );
                 Ok(api::CreateTaskResponse { pid, ..Default::default() })
             }
             Err(fault) => {
@@ -330,174 +317,6 @@ impl Tasks {
             }
         }
     }
-
-    async fn delete_task(&self, request: api::DeleteRequest) -> Result<api::DeleteResponse> {
-        let shim = self.shim()?;
-        let container = shim.container(&request.id)?;
-        let process = container.process(&request.exec_id)?;
-        let phase = process.life().phase;
-        if matches!(phase, Phase::Running | Phase::Paused | Phase::Starting) {
-            return Err(Fault::new(Code::State, format!("delete {}", request.id), format!("it is {phase:?}"))
-                .advise("kill it first"));
-        }
-        if request.exec_id.is_empty() {
-            delete_container(shim, &container).await?;
-        } else {
-            container.remove_exec(&request.exec_id);
-        }
-        process.close().await;
-        let exit = process.exit();
-        let response = api::DeleteResponse {
-            pid: process.life().pid,
-            exit_status: exit.map_or(0, |exit| exit.status),
-            exited_at: exit.map(|exit| convert_to_timestamp(Some(exit.at))).into(),
-            ..Default::default()
-        };
-        if request.exec_id.is_empty() {
-            let event = events::TaskDelete {
-                container_id: request.id.clone(),
-                pid: response.pid,
-                exit_status: response.exit_status,
-                exited_at: response.exited_at.clone(),
-                ..Default::default()
-            };
-            shim.events.say(topics::TASK_DELETE_EVENT_TOPIC, event);
-        }
-        Ok(response)
-    }
-
-    async fn kill_process(&self, request: api::KillRequest) -> Result<()> {
-        let shim = self.shim()?;
-        let container = shim.container(&request.id)?;
-        let process = container.process(&request.exec_id)?;
-        let (phase, pid) = {
-            let life = process.life();
-            (life.phase, life.pid)
-        };
-        let gone = || Fault::new(Code::NotFound, format!("kill {}", request.id), "the process has already finished");
-        match phase {
-            Phase::Stopped => Err(gone()),
-            // A checkpoint that was never started has no process: it ends as if killed.
-            Phase::Created if pid == 0 && request.exec_id.is_empty() => {
-                let exit = crate::process::Exit { status: 128 + request.signal, at: time::OffsetDateTime::now_utc() };
-                process.ended(exit, |exit| {
-                    crate::container::say_exit(&container.id, &process.exec_id, 0, exit, &shim.events);
-                });
-                Ok(())
-            }
-            // Its pid is not known yet, and a signal to pid 0 would go to the shim's own process group.
-            _ if pid == 0 => {
-                Err(Fault::new(Code::State, format!("kill a process of {}", request.id), "it is being started")
-                    .advise("try again"))
-            }
-            _ if !request.exec_id.is_empty() => signal(pid, request.signal).map_err(|errno| match errno {
-                nix::errno::Errno::ESRCH => gone(),
-                errno => Fault::new(Code::System, format!("signal process {pid}"), errno),
-            }),
-            _ => container.engine.kill(request.signal, request.all).await,
-        }
-    }
-
-    fn add_exec(&self, request: api::ExecProcessRequest) -> Result<()> {
-        let shim = self.shim()?;
-        let container = shim.container(&request.id)?;
-        if request.exec_id.is_empty()
-            || !request.exec_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
-        {
-            return Err(Fault::new(Code::Usage, format!("exec in {}", request.id), "the exec id is no name")
-                .advise("use letters, digits, `.`, `_` and `-`"));
-        }
-        let spec = request.spec.as_ref().map(|any| any.value.clone()).unwrap_or_default();
-        let stdio = Stdio::new(&request.stdin, &request.stdout, &request.stderr, request.terminal);
-        container.add_exec(Process::new(&request.exec_id, stdio))?;
-        let file = start::process_file(&container, &request.exec_id);
-        if let Err(err) = std::fs::write(&file, spec) {
-            container.remove_exec(&request.exec_id);
-            return Err(Fault::io(format!("write {}", file.display()), &err));
-        }
-        let event = events::TaskExecAdded {
-            container_id: request.id.clone(),
-            exec_id: request.exec_id.clone(),
-            ..Default::default()
-        };
-        shim.events.say(topics::TASK_EXEC_ADDED_EVENT_TOPIC, event);
-        Ok(())
-    }
-}
-
-fn signal(pid: u32, signal: u32) -> nix::Result<()> {
-    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1).ok_or(nix::errno::Errno::ESRCH)?;
-    let number = i32::try_from(signal).map_err(|_| nix::errno::Errno::EINVAL)?;
-    // SAFETY: a plain system call on numbers; real-time signals have no name in nix.
-    nix::errno::Errno::result(unsafe { libc::kill(pid, number) }).map(drop)
-}
-
-async fn delete_container(shim: &Shim, container: &Container) -> Result<()> {
-    let _work = container.work.lock().await;
-    match container.engine.delete(true).await {
-        // A checkpoint that was never started is unknown to the engine.
-        Err(fault) if fault.code != Code::NotFound => return Err(fault),
-        _ => {}
-    }
-    save::forget(shim, container).await;
-    control::remove(&shim.settings, &shim.namespace, &container.id);
-    unmount(&container.bundle);
-    shim.containers().remove(&container.id);
-    Ok(())
-}
-
-fn state(container: &Container, process: &Process) -> api::StateResponse {
-    let (phase, pid) = {
-        let life = process.life();
-        (life.phase, life.pid)
-    };
-    let status = match phase {
-        Phase::Created | Phase::Starting => TaskStatus::CREATED,
-        Phase::Running => TaskStatus::RUNNING,
-        Phase::Paused => TaskStatus::PAUSED,
-        Phase::Stopped => TaskStatus::STOPPED,
-    };
-    let exit = process.exit();
-    api::StateResponse {
-        id: container.id.clone(),
-        exec_id: process.exec_id.clone(),
-        bundle: container.bundle.display().to_string(),
-        pid,
-        status: status.into(),
-        stdin: process.stdio.stdin.clone(),
-        stdout: process.stdio.stdout.clone(),
-        stderr: process.stdio.stderr.clone(),
-        terminal: process.stdio.terminal,
-        exit_status: exit.map_or(0, |exit| exit.status),
-        exited_at: exit.map(|exit| convert_to_timestamp(Some(exit.at))).into(),
-        ..Default::default()
-    }
-}
-
-fn pids(container: &Container) -> Result<api::PidsResponse> {
-    let init = container.init.life().pid;
-    let names = container.exec_pids();
-    let cgroup = baton_checkpoint::cgroup::Cgroup::of(init)?;
-    let processes = cgroup
-        .pids()?
-        .into_iter()
-        .map(|pid| {
-            let mut info = ProcessInfo { pid, ..Default::default() };
-            if let Some(exec_id) = names.get(&pid) {
-                info.info = exec_details(exec_id).into();
-            }
-            info
-        })
-        .collect();
-    Ok(api::PidsResponse { processes, ..Default::default() })
-}
-
-/// Which exec a process is, as runc's shim tells it.
-fn exec_details(exec_id: &str) -> Option<containerd_shim_protos::protobuf::well_known_types::any::Any> {
-    use containerd_shim_protos::shim::oci::ProcessDetails;
-    let details = ProcessDetails { exec_id: exec_id.to_string(), ..Default::default() };
-    let details: Box<dyn MessageDyn> = Box::new(details);
-    containerd_shim::util::convert_to_any(details).ok()
 }
 
 fn say_created(shim: &Shim, request: api::CreateTaskRequest, pid: u32) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use containerd_shim::asynchronous::io::{IoTasks, Pty, Stdio};
+use containerd_shim::asynchronous::io::{IoTasks, Pty};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 /// Longest wait for the engine to send the terminal.
@@ -89,21 +89,14 @@ impl Drop for ConsoleSocket {
     }
 }
 
-/// Starts the copies between a terminal and containerd's FIFOs.
+/// Starts to copy what is typed into a terminal.
 ///
 /// # Errors
-/// `SYSTEM` when a FIFO cannot be opened.
-pub fn attach(pty: &Pty, stdio: &Stdio, io: &IoTasks) -> Result<()> {
-    let refused = |path: &str, err: &dyn std::fmt::Display| {
+/// `SYSTEM` when the FIFO cannot be opened.
+pub fn copy_input(pty: &Pty, path: &str, io: &IoTasks) -> Result<()> {
+    io.copy_from_fifo(path, pty.clone()).map_err(|err| {
         Fault::new(Code::System, format!("attach a terminal to {path}"), err).advise("start the task again")
-    };
-    if !stdio.stdin.is_empty() {
-        io.copy_from_fifo(&stdio.stdin, pty.clone()).map_err(|err| refused(&stdio.stdin, &err))?;
-    }
-    if !stdio.stdout.is_empty() {
-        io.copy_to_fifo(pty.clone(), &stdio.stdout).map_err(|err| refused(&stdio.stdout, &err))?;
-    }
-    Ok(())
+    })
 }
 
 nix::ioctl_write_ptr_bad!(set_window_size, libc::TIOCSWINSZ, libc::winsize);
