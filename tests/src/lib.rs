@@ -2,7 +2,8 @@
 //! counts, and what can be seen of both from outside.
 //!
 //! Everything goes through the programs that a user has (`ctr`, `baton`), never through Baton's crates; the one
-//! exception is the form of a fault's line, which is a promise of its own.
+//! exception is the form of a fault's line, which is a promise of its own. Where a promise is one to containerd itself,
+//! a shim is called as containerd calls it.
 
 pub mod cards;
 pub mod count;
@@ -19,6 +20,7 @@ pub mod programs;
 pub mod said;
 pub mod saving;
 pub mod store;
+pub mod task_service;
 pub mod terminal;
 pub mod traces;
 pub mod until;

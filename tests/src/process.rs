@@ -50,6 +50,12 @@ impl Machine {
         .expect("the container's shim")
     }
 
+    /// How many shims of Baton's serve containers.
+    pub fn shims(&self) -> usize {
+        let serves = |command: &str| is_program(command, "containerd-shim-baton-v2") && command.contains(" -socket ");
+        self.processes().iter().filter(|process| serves(&process.command)).count()
+    }
+
     /// A run of the engine with that verb, which is under way.
     pub fn engine_at(&self, verb: &str) -> Option<u32> {
         let verb = format!(" {verb} ");

@@ -91,7 +91,6 @@ impl Container {
     /// A container whose init is being made.
     pub fn new(
         id: &str,
-        bundle: PathBuf,
         engine: Engine,
         init: Process,
         config: &Config,
@@ -101,7 +100,7 @@ impl Container {
     ) -> Container {
         Container {
             id: id.to_string(),
-            bundle,
+            bundle: engine.bundle().to_path_buf(),
             engine,
             init: Arc::new(init),
             cards,
@@ -300,6 +299,10 @@ pub async fn watched(
                 if process.exec_id.is_empty() {
                     after_init(&container).await;
                 }
+                // Of a process that was killed for want of memory the reason comes first.
+                if let Some(place) = container.place.get() {
+                    place.shortage.look();
+                }
                 process.ended(exit, |exit| say_exit(&container.id, &process.exec_id, pid, exit, &events));
                 if !process.exec_id.is_empty() {
                     container.exec_over();
@@ -331,9 +334,6 @@ async fn after_init(container: &Container) {
         log::error!("end what {} left behind: {fault}", container.id);
     }
     container.execs_over().await;
-    if let Some(place) = container.place.get() {
-        place.shortage.look();
-    }
 }
 
 /// Says that a process has ended.

@@ -82,16 +82,8 @@ async fn make(
         gate::mounts(&checkpoint.reference, &checkpoint.manifest, &config.mounts())?;
     }
     let stdio = Stdio::new(&request.stdin, &request.stdout, &request.stderr, request.terminal);
-    let container = Arc::new(Container::new(
-        &request.id,
-        bundle.to_path_buf(),
-        engine,
-        Process::init(stdio),
-        &config,
-        cards,
-        restorable,
-        options,
-    ));
+    let container =
+        Arc::new(Container::new(&request.id, engine, Process::init(stdio), &config, cards, restorable, options));
     if container.restorable.is_none() {
         run_engine(shim, &container).await?;
     }

@@ -1,5 +1,7 @@
 //! Delete: a process that has ended is forgotten, and with the init its container.
 
+use std::time::Duration;
+
 use baton_fault::{Code, Fault, Result};
 use containerd_shim::util::convert_to_timestamp;
 use containerd_shim_protos::api::{DeleteRequest, DeleteResponse};
@@ -11,6 +13,9 @@ use crate::create::unmount;
 use crate::process::Phase;
 use crate::task::Shim;
 use crate::{control, save};
+
+/// Longest wait for the end of what was killed.
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Forgets a process, or with the init the whole container.
 ///
@@ -56,6 +61,10 @@ async fn delete_container(shim: &Shim, container: &Container) -> Result<()> {
         // A checkpoint that was never started is unknown to the engine.
         Err(fault) if fault.code != Code::NotFound => return Err(fault),
         _ => {}
+    }
+    // One that was never started has been killed just now; its end is said before its deletion.
+    if container.init.life().pid != 0 && tokio::time::timeout(END_PATIENCE, container.init.wait()).await.is_err() {
+        log::error!("the end of {} was not seen", container.id);
     }
     save::forget(shim, container).await;
     control::remove(&shim.settings, &shim.namespace, &container.id);

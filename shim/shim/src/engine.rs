@@ -24,6 +24,9 @@ const LOG_MAX: u64 = 1 << 20;
 /// was told nothing.
 const RECORD: &str = "baton-engine.json";
 
+/// Name of the file in the bundle with the pid of the init.
+const INIT_PID: &str = "init.pid";
+
 /// The engine of one container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
@@ -89,6 +92,11 @@ impl Engine {
         std::fs::write(&file, text).attempt(|| format!("write {}", file.display()))
     }
 
+    /// The bundle of its container.
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
+    }
+
     fn log(&self) -> PathBuf {
         self.bundle.join("engine-log.json")
     }
@@ -107,7 +115,7 @@ impl Engine {
 
     /// Makes the container, its init waiting to be started, with `streams` or a terminal sent to `console`.
     pub async fn create(&self, streams: Streams, console: Option<&Path>) -> Result<u32> {
-        let pid_file = self.bundle.join("init.pid");
+        let pid_file = self.bundle.join(INIT_PID);
         let mut command = self.command("create");
         command.arg("--bundle").arg(&self.bundle).arg("--pid-file").arg(&pid_file);
         if self.no_pivot {
@@ -124,7 +132,7 @@ impl Engine {
 
     /// Restores the container from CRIU's images; its processes run when this returns.
     pub async fn restore(&self, images: &Path, work: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
-        let pid_file = self.bundle.join("init.pid");
+        let pid_file = self.bundle.join(INIT_PID);
         let mut command = self.command("restore");
         command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
         command.arg("--pid-file").arg(&pid_file).arg("--detach");
@@ -232,7 +240,10 @@ impl Engine {
             None => {
                 let code = if words.contains("does not exist") {
                     Code::NotFound
-                } else if words.contains("not running") || words.contains("already finished") {
+                } else if words.contains("not running")
+                    || words.contains("already finished")
+                    || words.to_ascii_lowercase().contains("no such process")
+                {
                     Code::State
                 } else if words.contains("no space left on device") {
                     Code::NoSpace
@@ -288,6 +299,11 @@ impl Freezable for Engine {
 pub fn beside_the_shim(name: &str) -> Result<PathBuf> {
     let shim = std::env::current_exe().attempt(|| "find the shim's own folder")?;
     Ok(shim.with_file_name(name))
+}
+
+/// The pid of a container's init, as the engine wrote it down; none when there is no such file.
+pub fn init_pid(bundle: &Path) -> Option<u32> {
+    read_pid(&bundle.join(INIT_PID)).ok()
 }
 
 fn with_console(command: &mut Command, console: Option<&Path>) {

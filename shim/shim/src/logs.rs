@@ -40,10 +40,7 @@ impl Logs {
     ) {
         let copy = tokio::spawn(async move {
             let copied = tokio::io::copy(&mut from, &mut to).await;
-            // A terminal whose last process ended says EIO.
-            if let Err(err) = copied
-                && err.raw_os_error() != Some(libc::EIO)
-            {
+            if let Err(err) = copied {
                 log::error!("output of a container is lost: {err}");
             }
             if let Err(err) = to.flush().await {

@@ -15,6 +15,7 @@ mod events;
 mod execs;
 mod headroom;
 mod hierarchy;
+mod info;
 mod kill;
 mod logger;
 mod logs;
@@ -41,17 +42,29 @@ const RUNTIME: &str = baton_config::names::RUNTIME;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    if let Err(fault) = usage() {
-        eprintln!("{fault}");
-        std::process::exit(1);
+    match usage() {
+        Ok(Asked::Version) => return info::print_version(),
+        Ok(Asked::Rest) => {}
+        Err(fault) => {
+            eprintln!("{fault}");
+            std::process::exit(1);
+        }
     }
     // Said here because the library sets up its signals before it makes the service: `reaper` reaps, and nobody else.
     let config = containerd_shim::Config { no_reaper: true, ..Default::default() };
     containerd_shim::asynchronous::run::<service::Service>(RUNTIME, Some(config)).await;
 }
 
+/// What a command line asks for.
+enum Asked {
+    /// `-v`.
+    Version,
+    /// What the library sees to.
+    Rest,
+}
+
 /// Refuses a command line that is none of containerd's.
-fn usage() -> Result<()> {
+fn usage() -> Result<Asked> {
     let refuse = |why: String| {
         Err(Fault::new(Code::Usage, "start containerd-shim-baton-v2", why)
             .advise("containerd starts it: `ctr run --runtime io.containerd.baton.v2 …`"))
@@ -61,14 +74,17 @@ fn usage() -> Result<()> {
         Ok(flags) => flags,
         Err(err) => return refuse(err.to_string()),
     };
-    if flags.version || flags.info {
-        return Ok(());
+    if flags.version {
+        return Ok(Asked::Version);
+    }
+    if flags.info {
+        return Ok(Asked::Rest);
     }
     match flags.action.as_str() {
         "start" if std::env::var_os("TTRPC_ADDRESS").is_none() => refuse("TTRPC_ADDRESS is not set".to_owned()),
-        "start" | "delete" => Ok(()),
+        "start" | "delete" => Ok(Asked::Rest),
         "" if flags.socket.is_empty() => refuse("neither a verb nor a socket is named".to_owned()),
-        "" => Ok(()),
+        "" => Ok(Asked::Rest),
         verb => refuse(format!("{verb:?} is none of its verbs")),
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use baton_fault::{Attempt, Fault, Result};
 use containerd_shim_protos::events::task::TaskOOM;
@@ -20,12 +21,15 @@ use crate::hierarchy::Hierarchy;
 /// Largest file of a cgroup that is read, in bytes.
 const FILE_MAX: u64 = 1 << 16;
 
+/// From the word of a shortage to the kernel's count of whom it killed.
+const COUNT_DELAY: Duration = Duration::from_millis(10);
+
 /// What is known of a container's shortages.
 pub struct Shortage {
     id: String,
     events: Events,
     hierarchy: Hierarchy,
-    /// Kills that were told, in version 2; words that were said, in version 1.
+    /// How many kills were told.
     told: AtomicU64,
 }
 
@@ -52,18 +56,11 @@ impl Shortage {
         shortage
     }
 
-    /// Says what was not said yet. Called before the end of a container is said: of a process that was killed for want
-    /// of memory the reason comes first.
+    /// Says what was not said yet: once for however many processes the kernel has killed since. Called before the end
+    /// of a process is said, too.
     pub fn look(&self) {
         let Some(kills) = kills(&self.hierarchy) else { return };
-        let told = self.told.load(Ordering::Relaxed);
-        let due = match self.hierarchy {
-            // The eventfd may have told it before the kernel counted it.
-            Hierarchy::V1(_) => kills > 0 && told == 0,
-            Hierarchy::V2(_) => kills > told,
-        };
-        if due {
-            self.told.store(kills, Ordering::Relaxed);
+        if self.told.swap(kills, Ordering::Relaxed) < kills {
             self.say();
         }
     }
@@ -85,8 +82,13 @@ impl Shortage {
         tokio::spawn(async move {
             // It is also woken when the cgroup goes.
             while drained(&count).await && folder.exists() {
-                shortage.told.fetch_add(1, Ordering::Relaxed);
-                shortage.say();
+                if kills_none(&folder) {
+                    shortage.say();
+                    continue;
+                }
+                // It is woken, many times over, before the kernel counts whom it kills.
+                tokio::time::sleep(COUNT_DELAY).await;
+                shortage.look();
             }
         });
         Ok(())
@@ -129,6 +131,12 @@ async fn drained(from: &AsyncFd<std::fs::File>) -> bool {
             Err(_would_block) => {}
         }
     }
+}
+
+/// Whether whoever lacks memory waits for it: the container has asked for no kills.
+fn kills_none(folder: &Path) -> bool {
+    std::fs::read_to_string(folder.join("memory.oom_control"))
+        .is_ok_and(|text| text.lines().any(|line| line == "oom_kill_disable 1"))
 }
 
 /// How many of the container's processes were killed for want of memory.

@@ -50,7 +50,7 @@ impl Options {
         };
         match any.type_url.rsplit('/').next() {
             Some(RUNC) => Options::from_runc(&any.value),
-            Some("runtimeoptions.v1.Options") => generic::read(&any.value),
+            Some(GENERIC) => generic::read(&any.value),
             _ => Err(refused(format!("type {} is not known", any.type_url))),
         }
     }
@@ -76,6 +76,17 @@ impl Options {
     }
 }
 
+/// The cgroup for the shim, in the form in which the shim library looks for it, where options in another form name one.
+/// What is wrong with them Create will say, where a client hears it.
+pub fn shim_cgroup(extensions: &[Any]) -> Option<Any> {
+    let generic = extensions.iter().find(|any| any.type_url.rsplit('/').next() == Some(GENERIC))?;
+    let shim_cgroup = Options::from_any(Some(generic)).ok()?.shim_cgroup?;
+    let runc = oci::Options { shim_cgroup, ..oci::Options::default() };
+    Some(Any { type_url: RUNC.to_string(), value: runc.write_to_bytes().ok()?, ..Any::default() })
+}
+
+/// Name of the generic options among the messages of containerd.
+const GENERIC: &str = "runtimeoptions.v1.Options";
 /// Name of runc's options among the messages of containerd.
 const RUNC: &str = "containerd.runc.v1.Options";
 
@@ -135,6 +146,15 @@ mod tests {
             criu_work_path: Some("/work".into()),
         };
         assert_eq!(read.expect("runc options"), wanted);
+    }
+
+    #[test]
+    fn generic_options_name_the_shims_cgroup_too() {
+        // Field 3 with so many bytes.
+        let body = [&[0x1a, 23][..], b"ShimCgroup = '/shims/x'"].concat();
+        let found = shim_cgroup(&[any("x.Y", vec![1]), any(GENERIC, body)]).expect("a cgroup");
+        assert_eq!(oci::Options::parse_from_bytes(&found.value).expect("options").shim_cgroup, "/shims/x");
+        assert_eq!(shim_cgroup(&[any(GENERIC, b"\x1a\x08Frob = 1".to_vec())]), None);
     }
 
     #[test]

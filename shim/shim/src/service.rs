@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use baton_config::Settings;
+use baton_fault::{Code, Fault};
 use containerd_shim::asynchronous::publisher::RemotePublisher;
 use containerd_shim::asynchronous::{ExitSignal, Shim, spawn};
 use containerd_shim::{Config, Error, Flags, StartOpts};
 use containerd_shim_protos::api::DeleteResponse;
+use containerd_shim_protos::protobuf::well_known_types::any::Any;
+use containerd_shim_protos::types::introspection::RuntimeInfo;
 use serde::Deserialize;
 use time::OffsetDateTime;
 
 use crate::engine::Engine;
 use crate::events::Events;
+use crate::options::Options;
 use crate::task::Tasks;
 
-/// By this annotation containers say that they belong into one pod, and so to one shim.
-const SANDBOX_ID: &str = "io.kubernetes.cri.sandbox-id";
+/// By these annotations containers say that they belong together, and so to one shim; the first counts.
+const GROUPS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 /// How a container ended whose shim is gone: as if killed.
 const KILLED: u32 = 137;
 
@@ -28,6 +32,7 @@ pub struct Service {
     namespace: String,
     containerd: PathBuf,
     socket: String,
+    bundle: String,
 }
 
 #[async_trait]
@@ -41,16 +46,28 @@ impl Shim for Service {
             namespace: flags.namespace.clone(),
             containerd: PathBuf::from(&flags.address),
             socket: flags.socket.clone(),
+            bundle: flags.bundle.clone(),
         }
     }
 
-    async fn start_shim(&mut self, opts: StartOpts) -> Result<String, Error> {
+    fn runtime_info(_runtime: &str, options: Option<&Any>) -> Result<RuntimeInfo, Error> {
+        crate::info::runtime_info(options).map_err(|fault| Error::Other(fault.to_string()))
+    }
+
+    async fn start_shim(&mut self, mut opts: StartOpts) -> Result<String, Error> {
+        opts.extensions.extend(crate::options::shim_cgroup(&opts.extensions));
+        schedule_as_one().map_err(|fault| Error::Other(fault.to_string()))?;
         let grouping = group(Path::new("config.json")).unwrap_or_else(|| opts.id.clone());
         spawn(opts, &grouping, Vec::new()).await
     }
 
     async fn delete_shim(&mut self) -> Result<DeleteResponse, Error> {
-        let bundle = std::env::current_dir().map_err(|err| Error::Other(format!("find the bundle: {err}")))?;
+        let bundle = match self.bundle.as_str() {
+            "" => std::env::current_dir().map_err(|err| Error::Other(format!("find the bundle: {err}")))?,
+            named => PathBuf::from(named),
+        };
+        // Read before the sweep: nothing says that the engine leaves it.
+        let pid = crate::engine::init_pid(&bundle).unwrap_or_default();
         crate::reaper::start().map_err(|fault| Error::Other(fault.to_string()))?;
         // Whatever the settings have become, the container must not stay: its bundle says what ran it.
         let settings = Settings::load().unwrap_or_else(|fault| {
@@ -59,7 +76,7 @@ impl Shim for Service {
         });
         self.sweep(&bundle, &settings).await;
         Ok(DeleteResponse {
-            pid: 0,
+            pid,
             exit_status: KILLED,
             exited_at: Some(containerd_shim::util::convert_to_timestamp(Some(OffsetDateTime::now_utc()))).into(),
             ..DeleteResponse::default()
@@ -100,14 +117,17 @@ impl Service {
     async fn sweep(&self, bundle: &Path, settings: &Settings) {
         let report = |what: &str, outcome: baton_fault::Result<()>| {
             if let Err(fault) = outcome
-                && fault.code != baton_fault::Code::NotFound
+                && fault.code != Code::NotFound
             {
                 eprintln!("{what}: {fault}");
             }
         };
-        // Without a record Create had not come to the engine yet.
-        if let Some(engine) = Engine::recorded(bundle) {
-            report("delete the container", engine.delete(true).await);
+        // Without a readable record Create had most likely not come to the engine yet; if it had, it was ours.
+        let root = engine_root(settings, &self.namespace);
+        let ours = || Engine::new(&Options::default(), root, &self.namespace, &self.id, bundle);
+        match Engine::recorded(bundle).map_or_else(ours, Ok) {
+            Ok(engine) => report("delete the container", engine.delete(true).await),
+            Err(fault) => report("find the engine", Err(fault)),
         }
         let left = baton_checkpoint::journal::leftovers(bundle);
         baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;
@@ -132,5 +152,23 @@ struct Annotated {
 fn group(config: &Path) -> Option<String> {
     let text = std::fs::read(config).ok()?;
     let spec: Annotated = serde_json::from_slice(&text).ok()?;
-    spec.annotations.get(SANDBOX_ID).filter(|id| !id.is_empty()).cloned()
+    GROUPS.iter().find_map(|name| spec.annotations.get(*name)).filter(|id| !id.is_empty()).cloned()
+}
+
+/// Where containerd asks for it, the shim and its containers share a core with nobody else (`SCHED_CORE`, as runc's
+/// shim has it).
+fn schedule_as_one() -> baton_fault::Result<()> {
+    /// A new cookie, for a group of processes (linux/prctl.h).
+    const CREATE: libc::c_ulong = 1;
+    const PROCESS_GROUP: libc::c_ulong = 2;
+    if std::env::var_os("SCHED_CORE").is_none_or(|asked| asked.is_empty()) {
+        return Ok(());
+    }
+    // SAFETY: prctl with numbers only touches no memory of ours.
+    let done = unsafe { libc::prctl(libc::PR_SCHED_CORE, CREATE, 0, PROCESS_GROUP, 0) };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(Fault::new(Code::System, "enable core scheduling", std::io::Error::last_os_error())
+        .advise("unset SCHED_CORE in containerd's environment, or use a kernel that has it"))
 }

@@ -40,8 +40,11 @@ pub async fn attached(
     run: impl AsyncFnOnce(Streams, Option<PathBuf>) -> Result<u32>,
 ) -> Result<u32> {
     if !process.stdio.terminal {
-        let streams = pipes(attachment, process).await?;
-        return run(streams, None).await;
+        let (streams, ends) = pipes(attachment, process).await?;
+        let pid = run(streams, None).await?;
+        // Only now: what an engine that fails complains of is not the container's.
+        ends.attach(process)?;
+        return Ok(pid);
     }
     let output = Outlet::open(attachment, process).await?;
     let socket = ConsoleSocket::listen(attachment.sockets)?;
@@ -58,22 +61,43 @@ pub async fn attached(
     if !process.stdio.stdin.is_empty() {
         terminal::copy_input(&pty, &process.stdio.stdin, &io)?;
     }
-    output.copy_from(pty.clone(), process)?;
+    output.copy_from(terminal::Output::of(&pty), process)?;
     process.set_pty(pty);
     Ok(pid)
 }
 
-/// Makes a pipe for each stream that containerd wants, and starts the copies.
-async fn pipes(attachment: &Attachment<'_>, process: &Process) -> Result<Streams> {
+/// The shim's ends of a process's pipes, and where they lead.
+#[derive(Default)]
+struct Ends {
+    input: Option<OwnedFd>,
+    outputs: Vec<(OwnedFd, Outlet)>,
+}
+
+impl Ends {
+    /// Starts the copies.
+    fn attach(self, process: &Process) -> Result<()> {
+        if let Some(input) = self.input {
+            let path = &process.stdio.stdin;
+            let to = pipe::Sender::from_owned_fd(input).attempt(|| "use a pipe")?;
+            process.io().copy_from_fifo(path, to).map_err(|err| refused(path, &err))?;
+        }
+        for (end, outlet) in self.outputs {
+            outlet.copy_from(pipe::Receiver::from_owned_fd(end).attempt(|| "use a pipe")?, process)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a pipe for each stream that containerd wants, and what they lead to.
+async fn pipes(attachment: &Attachment<'_>, process: &Process) -> Result<(Streams, Ends)> {
     let Stdio { stdin, stdout, stderr, .. } = &process.stdio;
     let mut streams = Streams { stdin: None, stdout: None, stderr: None };
+    let mut ends = Ends::default();
+    let (output, errors) = (Destination::parse(stdout)?, Destination::parse(stderr)?);
     if !stdin.is_empty() {
         let (read, write) = pipe_of(attachment)?;
-        let to = pipe::Sender::from_owned_fd(write).attempt(|| "use a pipe")?;
-        process.io().copy_from_fifo(stdin, to).map_err(|err| refused(stdin, &err))?;
-        streams.stdin = Some(read);
+        (streams.stdin, ends.input) = (Some(read), Some(write));
     }
-    let (output, errors) = (Destination::parse(stdout)?, Destination::parse(stderr)?);
     if let Destination::Binary { program, args } = &output {
         let (read, write) = pipe_of(attachment)?;
         let (read_errors, write_errors) = pipe_of(attachment)?;
@@ -82,17 +106,17 @@ async fn pipes(attachment: &Attachment<'_>, process: &Process) -> Result<Streams
         // One program for both, as containerd has it.
         if matches!(errors, Destination::Binary { .. }) {
             streams.stderr = Some(write_errors);
-            return Ok(streams);
+            return Ok((streams, ends));
         }
     } else {
-        streams.stdout = piped(attachment, process, output)?;
+        streams.stdout = piped(attachment, output, &mut ends)?;
     }
-    streams.stderr = piped(attachment, process, errors)?;
-    Ok(streams)
+    streams.stderr = piped(attachment, errors, &mut ends)?;
+    Ok((streams, ends))
 }
 
-/// The process's end of a pipe whose other end is copied to that destination; none for none.
-fn piped(attachment: &Attachment<'_>, process: &Process, to: Destination) -> Result<Option<OwnedFd>> {
+/// The process's end of a pipe whose other end leads to that destination; none for none.
+fn piped(attachment: &Attachment<'_>, to: Destination, ends: &mut Ends) -> Result<Option<OwnedFd>> {
     let outlet = match to {
         Destination::None => return Ok(None),
         Destination::Path(path) => Outlet::at(path)?,
@@ -103,7 +127,7 @@ fn piped(attachment: &Attachment<'_>, process: &Process, to: Destination) -> Res
         }
     };
     let (read, write) = pipe_of(attachment)?;
-    outlet.copy_from(pipe::Receiver::from_owned_fd(read).attempt(|| "use a pipe")?, process)?;
+    ends.outputs.push((read, outlet));
     Ok(Some(write))
 }
 

@@ -5,11 +5,14 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use baton_fault::{Attempt, Code, Fault, Result};
 use containerd_shim::asynchronous::io::{IoTasks, Pty};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// Longest wait for the engine to send the terminal.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -99,6 +102,30 @@ pub fn copy_input(pty: &Pty, path: &str, io: &IoTasks) -> Result<()> {
     })
 }
 
+/// What is written to a terminal, up to its end. That the last process let go of it reads as an error, upon which a copy
+/// would drop what it has read and not yet written; here it is the end.
+pub struct Output(Pty);
+
+impl Output {
+    /// The output of that terminal.
+    pub fn of(pty: &Pty) -> Output {
+        Output(pty.clone())
+    }
+}
+
+impl AsyncRead for Output {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        match Pin::new(&mut self.0).poll_read(cx, buffer) {
+            Poll::Ready(Err(err)) if err.raw_os_error() == Some(libc::EIO) => Poll::Ready(Ok(())),
+            other => other,
+        }
+    }
+}
+
 nix::ioctl_write_ptr_bad!(set_window_size, libc::TIOCSWINSZ, libc::winsize);
 
 /// Tells the terminal its size in characters.
@@ -113,4 +140,25 @@ pub fn resize(pty: &Pty, width: u32, height: u32) -> Result<()> {
     unsafe { set_window_size(pty.as_fd().as_raw_fd(), &size) }
         .map(|_| ())
         .map_err(|err| Fault::new(Code::System, "resize a terminal", err))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_end_of_a_terminal_is_an_end_and_no_error() {
+        let pty = nix::pty::openpty(None, None).expect("a terminal");
+        let mut output = Output::of(&Pty::new(File::from(pty.master)).expect("its master side"));
+        let mut process = File::from(pty.slave);
+        process.write_all(b"last\n").expect("write");
+        drop(process);
+        let mut said = String::new();
+        output.read_to_string(&mut said).await.expect("read");
+        assert_eq!(said, "last\r\n");
+    }
 }

@@ -1,0 +1,81 @@
+//! Stats are as complete as those of runc's shim, and limits can be changed while a container runs.
+
+use std::collections::BTreeSet;
+
+use baton_tests::job::{IMAGE, RUNTIME};
+use baton_tests::machine::Machine;
+use baton_tests::until::until_equal;
+use serde_json::Value;
+
+/// The names of all that is told, with those of what it is part of; and what does not change by itself.
+fn names(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| names(value, &format!("{prefix}.{name}"), into))
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, &format!("{prefix}[]"), into)),
+        value if prefix.ends_with("limit") => drop(into.insert(format!("{prefix} = {value}"))),
+        _ => drop(into.insert(prefix.to_owned())),
+    }
+}
+
+/// What a container of that runtime tells of itself. What may be 0, and so left out, at one moment and not at another
+/// is asked for until it is settled.
+fn told(node: &Machine, id: &str) -> BTreeSet<String> {
+    let text = node.ok(&["ctr", "task", "metrics", "--format", "json", id]);
+    let mut told = BTreeSet::new();
+    names(&serde_json::from_str(&text).expect("what ctr prints"), "", &mut told);
+    told
+}
+
+#[test]
+fn what_is_counted_is_told_as_by_runcs_shim() {
+    let node = Machine::start("resources-stats", "none");
+    // Enough of everything that nothing is 0: time of its own and of the kernel, memory, page faults.
+    let busy =
+        "dd if=/dev/zero of=/dev/null bs=1M count=2000; dd if=/dev/zero of=/tmp/x bs=1M count=4; exec sleep 1000";
+    for (runtime, id) in [(RUNTIME, "job"), ("io.containerd.runc.v2", "runc")] {
+        let run = [
+            "ctr",
+            "run",
+            "-d",
+            "--runtime",
+            runtime,
+            "--memory-limit",
+            "100000000",
+            "--cpu-quota",
+            "50000",
+            "--cpu-period",
+            "100000",
+            IMAGE,
+            id,
+        ];
+        node.ok(&[&run[..], &["sh", "-c", busy]].concat());
+    }
+    for id in ["job", "runc"] {
+        let sleeps = |command: &str| command == "sleep 1000";
+        until_equal("it is done", &2, || node.processes().iter().filter(|process| sleeps(&process.command)).count());
+        assert_eq!(node.task_state(id), "RUNNING");
+    }
+    // Both are at rest now; which pages the kernel counts where is its own affair.
+    let volatile = |name: &&String| {
+        !["dirty", "writeback", "active_", "inactive_", "mapped_file", "maj_fault", "under_oom"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let of = |id: &str| told(&node, id).iter().filter(volatile).cloned().collect::<BTreeSet<_>>();
+    let (ours, runcs) = (of("job"), of("runc"));
+    assert!(ours.iter().any(|name| name.contains("pids.current")), "{ours:?}");
+    assert_eq!(ours, runcs);
+    let kind = |id: &str| node.task_service(id).stats().expect("stats").type_url;
+    assert_eq!(kind("job"), kind("runc"));
+}
+
+#[test]
+fn stats_can_be_had_of_what_has_ended_until_it_is_deleted() {
+    let node = Machine::start("resources-ended", "none");
+    node.run_detached(&[], IMAGE, "job", &["true"]);
+    let shim = node.task_service("job");
+    assert_eq!(shim.wait(""), Ok(0));
+    assert!(shim.stats().is_ok());
+}
