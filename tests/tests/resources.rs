@@ -79,3 +79,46 @@ fn stats_can_be_had_of_what_has_ended_until_it_is_deleted() {
     assert_eq!(shim.wait(""), Ok(0));
     assert!(shim.stats().is_ok());
 }
+
+/// A number in a file of a container's cgroup.
+fn cgroup_number(node: &Machine, controller: &str, file: &str) -> u64 {
+    let path = node.root_path(&format!("/sys/fs/cgroup/{controller}/default/job/{file}"));
+    std::fs::read_to_string(&path).expect("a file of its cgroup").trim().parse().expect("a number")
+}
+
+#[test]
+fn limits_are_changed_while_it_runs_by_whatever_engine() {
+    let node = Machine::start("resources-update", "none");
+    if !node.root_path("/sys/fs/cgroup/memory").exists() {
+        eprintln!("skipped: the machine has no memory controller of version 1");
+        return;
+    }
+    node.write("/tmp/runc", "BinaryName = '/usr/bin/runc'\n");
+    for options in [&[][..], &["--runtime-config-path", "/tmp/runc"]] {
+        node.run_detached(options, IMAGE, "job", &["/counter", "--cpu"]);
+        let shim = node.task_service("job");
+        let resources = r#"{"memory": {"limit": 123456512, "reservation": 61440000}, "cpu": {"shares": 512, "quota": 30000,
+            "period": 100000, "cpus": "0"}, "pids": {"limit": 77}}"#;
+        shim.update(resources).expect("update");
+        let numbers = [
+            ("memory", "memory.limit_in_bytes", 123_456_512),
+            ("memory", "memory.soft_limit_in_bytes", 61_440_000),
+            ("cpu", "cpu.shares", 512),
+            ("cpu", "cpu.cfs_quota_us", 30_000),
+            ("cpuset", "cpuset.cpus", 0),
+            ("pids", "pids.max", 77),
+        ];
+        for (controller, file, wanted) in numbers {
+            assert_eq!(cgroup_number(&node, controller, file), wanted, "{file} {options:?}");
+        }
+        // What is not named stays.
+        shim.update(r#"{"pids": {"limit": 99}}"#).expect("update");
+        assert_eq!(cgroup_number(&node, "pids", "pids.max"), 99);
+        assert_eq!(cgroup_number(&node, "memory", "memory.limit_in_bytes"), 123_456_512);
+        let now = node.first_status("job");
+        node.wait_for_step("job", now.step + 5);
+        shim.kill("", 9).expect("kill");
+        node.delete_stopped("job");
+        node.ok(&["ctr", "container", "delete", "job"]);
+    }
+}

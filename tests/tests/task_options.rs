@@ -103,17 +103,23 @@ fn what_is_not_known_is_refused_by_its_name() {
 }
 
 #[test]
-fn what_can_be_asked_before_a_container_is_made() {
-    let node = Machine::start("options-info", "none");
-    let shim = format!("{BIN}/containerd-shim-baton-v2");
-    assert!(node.ok(&[&shim, "-v"]).starts_with("containerd-shim-baton-v2:\n  Version:  0."));
-    let info = node.ok(&["ctr", "plugins", "inspect-runtime", "--runtime", RUNTIME]);
-    let info: serde_json::Value = serde_json::from_str(&info).expect("what ctr prints");
-    assert_eq!(info["Name"], RUNTIME);
-    node.write(FILE, "BinaryName = 'runc'\n");
-    let info = node.ok(&["ctr", "plugins", "inspect-runtime", "--runtime", RUNTIME, "--runtime-config-path", FILE]);
-    let runc = node.ok(&["ctr", "plugins", "inspect-runtime", "--runtime", "io.containerd.runc.v2"]);
-    let features = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON")["Features"].clone();
-    assert!(features(&runc).is_object(), "{runc}");
-    assert_eq!(features(&info), features(&runc));
+fn a_checkpoint_has_its_options_and_a_restore_its_folders() {
+    let node = with_engine("options-criu");
+    node.write(FILE, "BinaryName = '/tmp/engine'\nCriuWorkPath = '/tmp/criu-work'\n");
+    node.run_detached(&["--runtime-config-path", FILE], IMAGE, "job", &["/counter", "--cpu"]);
+    let before = node.first_status("job");
+    node.ok(&["ctr", "task", "checkpoint", "--exit", "--image-path", "/tmp/images", "--work-path", "/tmp/work", "job"]);
+    let made = calls(&node, "checkpoint").pop().expect("a call");
+    assert!(
+        made.contains(" --image-path /tmp/images --work-path /tmp/work ") && !made.contains("leave-running"),
+        "{made}"
+    );
+    node.delete_stopped("job");
+    node.ok(&["ctr", "container", "delete", "job"]);
+    // Named in the options and not by the client.
+    node.write(FILE, "BinaryName = '/tmp/engine'\nCriuImagePath = '/tmp/images'\nCriuWorkPath = '/tmp/criu-work'\n");
+    node.run_detached(&["--runtime-config-path", FILE], IMAGE, "job", &["/counter", "--cpu"]);
+    let made = calls(&node, "restore").pop().expect("a call");
+    assert!(made.contains(" --image-path /tmp/images --work-path /tmp/criu-work "), "{made}");
+    assert!(node.first_status("job").step >= before.step);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_fault::Result;
 
-/// Where and how CRIU writes the images of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where and how CRIU writes the images of a container. Locks of files are always saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
     /// Folder for the images, empty, flat afterwards.
     pub images: PathBuf,
@@ -19,6 +19,12 @@ pub struct Dump {
     pub open_tcp: bool,
     /// Whether stream sockets connected to the outside are allowed.
     pub external_unix_sockets: bool,
+    /// Whether a terminal that is not the container's own is allowed.
+    pub terminal: bool,
+    /// Namespaces that a restore is to make empty.
+    pub empty_namespaces: Vec<String>,
+    /// How cgroups are saved, in CRIU's words; none for the engine's own way.
+    pub cgroups_mode: Option<String>,
 }
 
 /// One container, as a save sees its engine.

@@ -262,13 +262,7 @@ pub(crate) struct Staged {
 
 impl Staged {
     fn dump(&self) -> Dump {
-        Dump {
-            images: self.images.clone(),
-            work: self.work.clone(),
-            leave_running: true,
-            open_tcp: false,
-            external_unix_sockets: false,
-        }
+        Dump { images: self.images.clone(), work: self.work.clone(), leave_running: true, ..Dump::default() }
     }
 }
 

@@ -282,6 +282,15 @@ impl Freezable for Engine {
         if dump.external_unix_sockets {
             command.arg("--ext-unix-sk");
         }
+        if dump.terminal {
+            command.arg("--shell-job");
+        }
+        for namespace in &dump.empty_namespaces {
+            command.arg("--empty-ns").arg(namespace);
+        }
+        if let Some(mode) = &dump.cgroups_mode {
+            command.arg("--manage-cgroups-mode").arg(mode);
+        }
         command.arg(&self.id);
         let outcome = self.finish("checkpoint", command, limit).await.map(drop);
         if outcome.is_err() {

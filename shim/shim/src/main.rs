@@ -10,6 +10,7 @@ mod control;
 mod create;
 mod delete;
 mod destination;
+mod dump_options;
 mod engine;
 mod events;
 mod execs;

@@ -13,12 +13,11 @@ use baton_fault::{Attempt, Code, Fault, Result};
 use baton_image::manifest::Driver;
 use containerd_shim_protos::api::CheckpointTaskRequest;
 use containerd_shim_protos::events::task::{TaskCheckpointed, TaskPaused, TaskResumed};
-use containerd_shim_protos::protobuf::Message;
-use containerd_shim_protos::shim::oci::CheckpointOptions;
 use containerd_shim_protos::topics;
 
 use crate::children;
 use crate::container::Container;
+use crate::dump_options::DumpOptions;
 use crate::engine::beside_the_shim;
 use crate::process::Phase;
 use crate::task::Shim;
@@ -71,33 +70,23 @@ pub async fn resume(shim: &Shim, container: &Container) -> Result<()> {
 /// # Errors
 /// As a save.
 pub async fn checkpoint(shim: &Shim, container: &Container, request: &CheckpointTaskRequest) -> Result<()> {
-    let options = match request.options.as_ref().filter(|any| !any.value.is_empty()) {
-        None => CheckpointOptions::default(),
-        Some(any) => CheckpointOptions::parse_from_bytes(&any.value)
-            .map_err(|err| Fault::new(Code::Usage, "read the checkpoint options", err))?,
-    };
+    let options = DumpOptions::read(request.options.as_ref())?;
     let _work = container.work.lock().await;
     container.must_be(&[Phase::Running, Phase::Paused], "checkpoint")?;
     if container.held.lock().await.is_some() {
         return Err(Fault::new(Code::State, format!("checkpoint {}", container.id), "it is checkpointed already")
             .advise("resume it first"));
     }
-    let given = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
-    let images = given(&request.path)
-        .or_else(|| given(&options.image_path))
+    let given = (!request.path.is_empty()).then(|| PathBuf::from(&request.path));
+    let images = given
+        .or(options.images)
         .ok_or_else(|| Fault::new(Code::Usage, format!("checkpoint {}", container.id), "no folder was named"))?;
     let own_work = container.bundle.join("criu-work");
-    let work = given(&options.work_path).unwrap_or_else(|| own_work.clone());
+    let work = options.work.unwrap_or_else(|| own_work.clone());
     for folder in [&images, &work] {
         std::fs::create_dir_all(folder).attempt(|| format!("make {}", folder.display()))?;
     }
-    let dump = Dump {
-        images,
-        work,
-        leave_running: !options.exit,
-        open_tcp: options.open_tcp,
-        external_unix_sockets: options.external_unix_sockets,
-    };
+    let dump = Dump { images, work, ..options.dump };
     let parts = Parts::gather(shim, container).await?;
     let held = save::checkpoint(&parts.job(shim, container), &dump).await?;
     *container.held.lock().await = held;

@@ -247,7 +247,7 @@ impl Place {
 
 fn dump() -> Dump {
     let (images, work) = (Path::new("/nowhere").to_path_buf(), Path::new("/nowhere").to_path_buf());
-    Dump { images, work, leave_running: true, open_tcp: false, external_unix_sockets: false }
+    Dump { images, work, leave_running: true, ..Dump::default() }
 }
 
 #[tokio::test(flavor = "current_thread")]
