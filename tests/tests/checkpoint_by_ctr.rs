@@ -1,15 +1,133 @@
-//! containerd's own checkpoint and restore, as `ctr` has them.
+//! containerd's own checkpoint and restore, as `ctr` has them: each proven by a counter that goes on from where it was.
 
+use std::collections::BTreeSet;
+
+use baton_tests::job::Status;
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
+use baton_tests::until::until;
 
 fn checkpoint(node: &Machine, id: &str, reference: &str) {
     node.ok(&["ctr", "container", "checkpoint", "--task", "--rw", "--image", id, reference]);
 }
 
+fn restore(node: &Machine, id: &str, reference: &str) -> Status {
+    node.ok(&["ctr", "container", "restore", "--live", "--rw", id, reference]);
+    assert_eq!(node.task_state(id), "RUNNING");
+    node.status(id)
+}
+
+/// The job has done at least the steps that it had done, and goes on.
+fn goes_on(node: &Machine, id: &str, now: &Status, before: &Status) {
+    assert!(now.step >= before.step, "{id} fell back from step {} to {}", before.step, now.step);
+    node.wait_for_step(id, now.step + 10);
+}
+
+/// The last names of the cgroups that a task's first process is in, without those of the hierarchies that have no
+/// controller.
+fn cgroups(node: &Machine, id: &str) -> BTreeSet<String> {
+    let (_, pid) = node.task(id).expect("a task");
+    let text = node.ok(&["cat", &format!("/proc/{pid}/cgroup")]);
+    let controlled = |line: &&str| line.contains(":freezer:") || line.contains(":memory:") || line.starts_with("0::/d");
+    text.lines().filter(controlled).filter_map(|line| line.rsplit('/').next()).map(str::to_owned).collect()
+}
+
 #[test]
 fn a_container_without_gpu_is_checkpointed_and_restored_by_ctr() {
     ordinary::it_is_checkpointed_and_restored(&Machine::start("by-ctr-cpu", "none"), "localhost/by-ctr/cpu:1");
+}
+
+#[test]
+fn it_is_restored_beside_the_running_source_and_twice_each_in_a_cgroup_of_its_own() {
+    let node = Machine::start("by-ctr-beside", "none");
+    let reference = "localhost/by-ctr/beside:1";
+    node.run_cpu_job("job");
+    let before = node.wait_for_step("job", 30);
+    checkpoint(&node, "job", reference);
+    for id in ["first", "second"] {
+        let now = restore(&node, id, reference);
+        goes_on(&node, id, &now, &before);
+        assert_eq!(cgroups(&node, id), BTreeSet::from([id.to_owned()]));
+    }
+    goes_on(&node, "job", &node.status("job"), &before);
+
+    // Each is frozen, seen and ended by itself.
+    node.ok(&["ctr", "task", "pause", "first"]);
+    for id in ["job", "second"] {
+        goes_on(&node, id, &node.status(id), &before);
+    }
+    node.ok(&["ctr", "task", "resume", "first"]);
+    goes_on(&node, "first", &node.status("first"), &before);
+    assert_eq!(node.ok(&["ctr", "task", "ps", "first"]).lines().count(), 2);
+    node.ok(&["ctr", "task", "kill", "-s", "SIGTERM", "first"]);
+    until("it ends", || (node.task_state("first") == "STOPPED").then_some(()));
+    let ended = node.attempt(&["ctr", "task", "delete", "first"]);
+    assert!(ended.stderr.contains("143"), "{ended:?}");
+
+    // A restored one is saved and restored like any other.
+    let later = node.status("second");
+    checkpoint(&node, "second", "localhost/by-ctr/beside:2");
+    let third = restore(&node, "third", "localhost/by-ctr/beside:2");
+    goes_on(&node, "third", &third, &later);
+    for id in ["job", "second"] {
+        goes_on(&node, id, &node.status(id), &later);
+    }
+}
+
+#[test]
+fn the_task_alone_is_checkpointed_into_a_flat_folder_and_stopped_when_asked_to() {
+    let node = Machine::start("by-ctr-task", "none");
+    node.run_cpu_job("job");
+    let before = node.wait_for_step("job", 30);
+    node.ok(&["ctr", "task", "checkpoint", "job"]);
+    goes_on(&node, "job", &node.status("job"), &before);
+    assert!(node.ok(&["ctr", "image", "ls", "-q"]).contains("containerd.io/checkpoint/job:"));
+
+    let before = node.status("job");
+    let to = ["--image-path", "/tmp/images", "--work-path", "/tmp/work"];
+    node.ok(&[&["ctr", "task", "checkpoint", "--exit"][..], &to, &["job"]].concat());
+    until("the job ends", || (node.task_state("job") == "STOPPED").then_some(()));
+    assert_eq!(node.ok(&["sh", "-c", "find /tmp/images -mindepth 1 ! -type f"]), "");
+    let files = node.ok(&["ls", "/tmp/images", "/tmp/work"]);
+    for file in ["pages-1.img", "inventory.img", "descriptors.json", "dump.log"] {
+        assert!(files.lines().any(|line| line == file), "no {file} in {files}");
+    }
+
+    // The folder holds all that the engine needs.
+    let bundle = "/run/containerd/io.containerd.runtime.v2.task/default/job";
+    let engine = ["baton", "--root", "/tmp/engine"];
+    let from = format!("restore --detach --bundle {bundle} --image-path /tmp/images again");
+    // The restored program keeps the streams that it is given.
+    node.ok(&["sh", "-c", &format!("{} {from} </dev/null >/dev/null 2>&1", engine.join(" "))]);
+    let text = node.ok(&[&engine[..], &["exec", "again", "/counter", "status"]].concat());
+    let now: Status = serde_json::from_str(&text).expect("a status");
+    assert!(now.step >= before.step, "{} < {}", now.step, before.step);
+    let wait = (now.step + 10).to_string();
+    node.ok(&[&engine[..], &["exec", "again", "/counter", "wait", &wait]].concat());
+    node.ok(&[&engine[..], &["delete", "--force", "again"]].concat());
+}
+
+#[test]
+fn it_goes_on_on_a_second_node_after_export_and_import_and_after_push_and_pull() {
+    let here = Machine::start("by-ctr-here", "none");
+    let there = Machine::start("by-ctr-there", "none");
+    let reference = &here.reference("ctr");
+    here.run_cpu_job("job");
+    let before = here.wait_for_step("job", 30);
+    checkpoint(&here, "job", reference);
+
+    here.ok(&["ctr", "image", "export", "--skip-manifest-json", "/tmp/job.tar", reference]);
+    there.write("/tmp/job.tar", std::fs::read(here.root_path("/tmp/job.tar")).expect("an archive"));
+    there.ok(&["ctr", "image", "import", "--no-unpack", "/tmp/job.tar"]);
+    let imported = restore(&there, "imported", reference);
+    goes_on(&there, "imported", &imported, &before);
+
+    there.ok(&["ctr", "image", "rm", "--sync", reference]);
+    here.ok(&["ctr", "image", "push", reference]);
+    there.ok(&["ctr", "image", "pull", reference]);
+    let pulled = restore(&there, "pulled", reference);
+    goes_on(&there, "pulled", &pulled, &before);
+    goes_on(&here, "job", &here.status("job"), &before);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use containerd_shim_protos::api::CreateTaskRequest;
 use crate::container::{Container, watched};
 use crate::engine::{Engine, beside_the_shim};
 use crate::options::Options;
+use crate::own_cgroup;
 use crate::process::Process;
 use crate::service::engine_root;
 use crate::task::Shim;
@@ -64,6 +65,9 @@ async fn make(
     let mut config = Config::read(bundle)?;
     known_annotations(&config)?;
     let restorable = restorable(shim, request, options, &config).await?;
+    if matches!(restorable, Some(Restorable::Folder(_))) && own_cgroup::name_after(&request.id, &mut config) {
+        config.write(bundle)?;
+    }
     let plan = match &restorable {
         Some(Restorable::Image(checkpoint)) => plan_for_checkpoint(shim, checkpoint, &config).await?,
         _ => plan_for_request(shim, &config).await?,

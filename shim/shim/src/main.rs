@@ -22,6 +22,7 @@ mod logger;
 mod logs;
 mod oom;
 mod options;
+mod own_cgroup;
 mod process;
 mod reaper;
 mod save;
