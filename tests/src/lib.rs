@@ -5,6 +5,7 @@
 //! exception is the form of a fault's line, which is a promise of its own. Where a promise is one to containerd itself,
 //! a shim is called as containerd calls it.
 
+pub mod bundle;
 pub mod cards;
 pub mod count;
 pub mod cri;

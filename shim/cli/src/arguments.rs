@@ -20,27 +20,7 @@ pub fn text(parser: &mut lexopt::Parser) -> Result<String> {
     string(parser.value().map_err(usage)?)
 }
 
-/// The value that follows an option, as a number.
-pub fn number<N: std::str::FromStr>(parser: &mut lexopt::Parser) -> Result<N> {
-    let text = text(parser)?;
-    text.parse().map_err(|_| Fault::new(Code::Usage, format_args!("value {text:?}"), "not a number in range"))
-}
-
 /// An argument that must be UTF-8.
 pub fn string(value: OsString) -> Result<String> {
     value.into_string().map_err(|value| Fault::new(Code::Usage, format_args!("argument {value:?}"), "not UTF-8"))
-}
-
-/// The one positional argument that most verbs take.
-pub fn id(values: Vec<OsString>) -> Result<String> {
-    let mut values = values.into_iter();
-    match (values.next(), values.next()) {
-        (Some(id), None) => string(id),
-        (None, _) => Err(Fault::new(Code::Usage, "read the command line", "no container id given")
-            .advise("pass one; see `baton --help`")),
-        (_, Some(extra)) => {
-            Err(Fault::new(Code::Usage, format_args!("argument {extra:?}"), "one container id is enough")
-                .advise("see `baton --help`"))
-        }
-    }
 }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use baton_engine::Engine;
-use baton_fault::Result;
+use baton_fault::{Code, Fault, Result};
 use lexopt::Arg;
 
-use crate::arguments::usage;
+use crate::arguments::{text, usage};
 
 /// Options before the verb.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,8 +60,10 @@ impl Globals {
             match parser.next().map_err(usage)? {
                 Some(Arg::Long("root")) => globals.root = parser.value().map_err(usage)?.into(),
                 Some(Arg::Long("log")) => globals.log = Some(parser.value().map_err(usage)?.into()),
-                Some(Arg::Long("log-format")) => globals.log_json = parser.value().map_err(usage)? == "json",
-                Some(Arg::Long("rootless")) => drop(parser.value().map_err(usage)?),
+                Some(Arg::Long("log-format")) => globals.log_json = is_json(&text(&mut parser)?)?,
+                Some(Arg::Long("rootless")) => is_not_rootless(&text(&mut parser)?)?,
+                // As with runc, CRIU is found on PATH.
+                Some(Arg::Long("criu")) => drop(parser.value().map_err(usage)?),
                 Some(Arg::Long("systemd-cgroup")) => globals.systemd_cgroup = true,
                 Some(Arg::Long("debug")) => {}
                 Some(Arg::Long("version") | Arg::Short('v')) => globals.version = true,
@@ -75,6 +77,24 @@ impl Globals {
     /// The engine that these options mean.
     pub fn engine(&self) -> Engine {
         Engine::new(&self.root).with_systemd_cgroup(self.systemd_cgroup)
+    }
+}
+
+fn is_json(format: &str) -> Result<bool> {
+    match format {
+        "" | "text" => Ok(false),
+        "json" => Ok(true),
+        other => Err(Fault::new(Code::Usage, format_args!("--log-format {other}"), "there is none of that name")
+            .advise("use text or json")),
+    }
+}
+
+/// runc's `auto` and `false` are what Baton does; `true` is not.
+fn is_not_rootless(value: &str) -> Result<()> {
+    match value {
+        "auto" | "false" | "0" => Ok(()),
+        other => Err(Fault::new(Code::Usage, format_args!("--rootless {other}"), "Baton runs no rootless containers")
+            .advise("leave it out, and run as root")),
     }
 }
 
@@ -100,6 +120,15 @@ mod tests {
     fn an_unknown_option_is_refused() {
         let line = args("--rooot /r state x");
         assert_eq!(Globals::parse(&line).expect_err("unknown").code, baton_fault::Code::Usage);
+    }
+
+    #[test]
+    fn what_baton_cannot_do_is_refused_and_what_it_may_ignore_is_taken() {
+        for line in ["--log-format xml state x", "--rootless true state x", "--rootless=yes state x"] {
+            assert_eq!(Globals::parse(&args(line)).expect_err(line).code, Code::Usage);
+        }
+        let line = args("--rootless=false --debug --criu /c --log-format text state x");
+        assert_eq!(Globals::parse(&line).expect("parse").1, args("state x"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod arguments;
 mod globals;
 mod oci;
 mod operator;
+mod options;
 mod report;
 mod usage;
 
@@ -18,11 +19,12 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (globals, rest) = match Globals::parse(&args) {
         Ok(parsed) => parsed,
-        Err(fault) => return report::failure(&Globals::default(), &fault),
+        Err(fault) => return report::failure(&Globals::default(), &fault, None),
     };
+    let status = rest.first().and_then(|verb| oci::failure_status(&verb.to_string_lossy()));
     match dispatch(&globals, rest) {
         Ok(code) => code,
-        Err(fault) => report::failure(&globals, &fault),
+        Err(fault) => report::failure(&globals, &fault, status),
     }
 }
 

@@ -10,8 +10,8 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::globals::Globals;
 
-/// Tells of a failure; the exit status that belongs to it.
-pub fn failure(globals: &Globals, fault: &Fault) -> ExitCode {
+/// Tells of a failure; the exit status that belongs to it, `status` when that is given.
+pub fn failure(globals: &Globals, fault: &Fault, status: Option<u8>) -> ExitCode {
     eprintln!("baton: {fault}");
     if let Some(log) = &globals.log {
         let line =
@@ -20,7 +20,11 @@ pub fn failure(globals: &Globals, fault: &Fault) -> ExitCode {
         let _ =
             OpenOptions::new().create(true).append(true).open(log).and_then(|mut file| file.write_all(line.as_bytes()));
     }
-    if fault.code == Code::Usage { ExitCode::from(2) } else { ExitCode::FAILURE }
+    match (status, fault.code) {
+        (Some(status), _) => ExitCode::from(status),
+        (None, Code::Usage) => ExitCode::from(2),
+        (None, _) => ExitCode::FAILURE,
+    }
 }
 
 /// A line of runc's JSON log.

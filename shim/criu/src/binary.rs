@@ -94,7 +94,7 @@ fn on_path(path: &std::ffi::OsStr) -> Option<PathBuf> {
 }
 
 fn ask(path: &Path) -> Result<Version> {
-    let mut worker = Worker::spawn(path, &[], false)?;
+    let mut worker = Worker::spawn(path, &[], false, None)?;
     let mut request = rpc::Criu_req::new();
     request.set_type(rpc::Criu_req_type::VERSION);
     let answer = worker.converse(&request, &mut ())?;

@@ -21,6 +21,11 @@ const FILE_MAX: u64 = 4 << 20;
 /// Most mounts read: a container with more is not one that Baton saved.
 const MOUNTS_MAX: usize = 4096;
 
+/// Most files in an image folder: some ten for each process, one for each of its larger pieces of memory.
+const ENTRIES_MAX: usize = 1 << 20;
+/// Name of CRIU's link to the images of an earlier dump.
+const PARENT: &str = "parent";
+
 /// A kind of filesystem, as CRIU numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filesystem(u32);
@@ -60,6 +65,42 @@ impl Filesystem {
     pub fn is_unsupported(self) -> bool {
         self.0 == 0
     }
+}
+
+/// Demands that there is nothing but files in the image folder `images`: CRIU would follow links out of it. With
+/// `parent` there must be one link of CRIU's own, `parent`, to that path.
+///
+/// # Errors
+/// `IMAGE_CORRUPT` naming what is no file.
+pub fn only_files(images: &Path, parent: Option<&Path>) -> Result<()> {
+    let what = || format!("look at the images in {}", images.display());
+    let corrupt = |name: &str, why: &str| {
+        Fault::new(Code::ImageCorrupt, what(), format_args!("{name} {why}")).advise("use another image")
+    };
+    let mut seen = 0;
+    for entry in std::fs::read_dir(images).attempt(what)? {
+        let entry = entry.attempt(what)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        seen += 1;
+        if seen > ENTRIES_MAX {
+            return Err(corrupt("it", &format!("holds more than {ENTRIES_MAX} files")));
+        }
+        let kind = entry.file_type().attempt(what)?;
+        if kind.is_file() {
+            continue;
+        }
+        let expected = parent.is_some_and(|parent| std::fs::read_link(entry.path()).is_ok_and(|to| to == parent));
+        match (name.as_ref(), kind.is_symlink()) {
+            (PARENT, true) if expected => {}
+            (PARENT, true) => {
+                return Err(corrupt(PARENT, "leads to earlier images").advise("name them with --parent-path"));
+            }
+            (_, true) => return Err(corrupt(&name, "is a link")),
+            (_, false) => return Err(corrupt(&name, "is no file")),
+        }
+    }
+    Ok(())
 }
 
 /// Reads the mounts of the saved container in the image folder `images`.

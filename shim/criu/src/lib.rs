@@ -8,11 +8,13 @@ mod binary;
 mod filters;
 mod images;
 mod log;
+mod pagemaps;
 mod request;
 mod swrk;
 
 pub use binary::{Criu, VERSION_MIN, Version};
 pub use filters::{FILTERS, FilterProgram, filters_under};
-pub use images::{DumpedMount, Filesystem, mounts};
-pub use request::{Common, Dump, External, Inherited, JoinedNamespace, Restore, TcpMode};
+pub use images::{DumpedMount, Filesystem, mounts, only_files};
+pub use pagemaps::memory_is_whole;
+pub use request::{Common, Dump, External, Inherited, JoinedNamespace, PageServer, Restore, TcpMode};
 pub use swrk::Steps;

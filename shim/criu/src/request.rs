@@ -111,6 +111,23 @@ pub struct Dump {
     pub freezer: Option<PathBuf>,
     /// Connections in the making are left out.
     pub tcp_skip_in_flight: bool,
+    /// Images of an earlier dump, as a path relative to the image folder: memory that has not changed stays there.
+    pub parent: Option<PathBuf>,
+    /// Only memory is written, and the tree goes on.
+    pub memory_only: bool,
+    /// Memory that is written again is removed from the earlier images.
+    pub auto_dedup: bool,
+    /// Memory goes to a page server instead of the image folder.
+    pub page_server: Option<PageServer>,
+}
+
+/// Where a page server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageServer {
+    /// Its address.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
 }
 
 /// Rebuilds a process tree.
@@ -124,6 +141,14 @@ pub struct Restore {
     pub descriptors: Vec<OwnedFd>,
     /// Namespaces of ours for the tree.
     pub joined: Vec<JoinedNamespace>,
+    /// The cgroup namespace for the tree; ours when not given.
+    pub cgroup_namespace: Option<OwnedFd>,
+    /// Memory that was read is removed from the images.
+    pub auto_dedup: bool,
+    /// A profile of a Linux security module, `TYPE:NAME`, in place of the saved one.
+    pub lsm_profile: Option<String>,
+    /// The SELinux context of mounts, in place of the saved one.
+    pub lsm_mount_context: Option<String>,
 }
 
 impl Dump {
@@ -147,12 +172,26 @@ impl Criu {
         options.set_leave_running(dump.leave_running);
         options.set_link_remap(true);
         options.set_tcp_skip_in_flight(dump.tcp_skip_in_flight);
+        options.set_auto_dedup(dump.auto_dedup);
         if let Some(freezer) = &dump.freezer {
             options.set_freeze_cgroup(text(freezer)?);
         }
-        let mut worker = Worker::spawn(self.path(), &folder_fds(&_folders), false)?;
+        if let Some(parent) = &dump.parent {
+            options.set_parent_img(text(parent)?);
+        }
+        options.set_track_mem(dump.parent.is_some() || dump.memory_only);
+        if let Some(server) = &dump.page_server {
+            let mut place = rpc::Criu_page_server_info::new();
+            place.set_address(server.address.clone());
+            place.set_port(server.port.into());
+            options.ps = Some(place).into();
+        }
+        let mut worker = Worker::spawn(self.path(), &folder_fds(&_folders), false, None)?;
         let mut request = rpc::Criu_req::new();
-        request.set_type(rpc::Criu_req_type::DUMP);
+        request.set_type(match dump.memory_only {
+            true => rpc::Criu_req_type::PRE_DUMP,
+            false => rpc::Criu_req_type::DUMP,
+        });
         request.opts = Some(options).into();
         let answer = worker.converse(&request, &mut ());
         let what = format!("CRIU dump of process {}", dump.pid);
@@ -169,6 +208,13 @@ impl Criu {
         let (mut options, folders) = common_options(&restore.common, Restore::LOG)?;
         options.set_rst_sibling(true);
         options.set_evasive_devices(true);
+        options.set_auto_dedup(restore.auto_dedup);
+        if let Some(profile) = &restore.lsm_profile {
+            options.set_lsm_profile(profile.clone());
+        }
+        if let Some(context) = &restore.lsm_mount_context {
+            options.set_lsm_mount_context(context.clone());
+        }
         for inherited in &restore.inherited {
             let mut entry = rpc::Inherit_fd::new();
             entry.set_key(inherited.key.clone());
@@ -183,7 +229,8 @@ impl Criu {
         }
         let mut inherited = folder_fds(&folders);
         inherited.extend(restore.descriptors.iter().map(AsFd::as_fd));
-        let mut worker = Worker::spawn(self.path(), &inherited, true)?;
+        let cgroup_namespace = restore.cgroup_namespace.as_ref().map(AsFd::as_fd);
+        let mut worker = Worker::spawn(self.path(), &inherited, true, cgroup_namespace)?;
         steps.worker_started(worker.pid())?;
         let mut request = rpc::Criu_req::new();
         request.set_type(rpc::Criu_req_type::RESTORE);

@@ -2,11 +2,14 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use baton_fault::{Attempt, Code, Fault, Result};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, recvmsg, sendmsg, shutdown, socketpair,
 };
@@ -15,6 +18,10 @@ use rust_criu::rust_criu_protobuf::rpc;
 
 /// Largest message that CRIU sends: an answer with its first error lines, far below this.
 const MESSAGE_MAX: usize = 64 * 1024;
+
+/// Longest conversation: hundreds of GiB go to a slow disk in that time. Whoever gives an engine an hour gets the
+/// reason, and nothing half-made.
+const CONVERSATION_MAX: Duration = Duration::from_secs(50 * 60);
 
 /// The point after which CRIU undoes nothing: told of a failure there, it waits for ever for tasks that the caller
 /// has killed. So it is ended.
@@ -52,12 +59,18 @@ impl Steps for () {}
 pub(crate) struct Worker {
     child: Child,
     socket: OwnedFd,
+    until: Instant,
 }
 
 impl Worker {
     /// Starts `criu swrk`, which inherits the descriptors `inherited` under the numbers they have here, and our
-    /// standard streams when `with_stdio`.
-    pub(crate) fn spawn(criu: &Path, inherited: &[BorrowedFd<'_>], with_stdio: bool) -> Result<Worker> {
+    /// standard streams when `with_stdio`. It runs in the cgroup namespace that is given, or in ours.
+    pub(crate) fn spawn(
+        criu: &Path,
+        inherited: &[BorrowedFd<'_>],
+        with_stdio: bool,
+        cgroup_namespace: Option<BorrowedFd<'_>>,
+    ) -> Result<Worker> {
         let what = || format!("start {} swrk", criu.display());
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
             .map_err(std::io::Error::from)
@@ -72,8 +85,17 @@ impl Worker {
         if !with_stdio {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
+        if let Some(namespace) = cgroup_namespace.map(|namespace| namespace.as_raw_fd()) {
+            // SAFETY: between fork and exec the child makes one system call, on a descriptor that is open until then.
+            unsafe {
+                command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWCGROUP) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                });
+            }
+        }
         let child = command.spawn().attempt(what)?;
-        Ok(Worker { child, socket: ours })
+        Ok(Worker { child, socket: ours, until: Instant::now() + CONVERSATION_MAX })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -129,8 +151,25 @@ impl Worker {
         Ok(())
     }
 
+    fn wait_for_answer(&self) -> Result<()> {
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now());
+            let mut wait = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut wait, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(err) => return Err(Fault::io("wait for CRIU's answer", &err.into())),
+                Ok(0) => {
+                    return Err(Fault::new(Code::Deadline, "wait for CRIU's answer", "none came in 50 minutes")
+                        .advise("see CRIU's log, and whether the disk hangs"));
+                }
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
     fn receive(&self) -> Result<(rpc::Criu_resp, Vec<OwnedFd>)> {
         let what = || "read CRIU's answer";
+        self.wait_for_answer()?;
         let mut bytes = vec![0; MESSAGE_MAX];
         let mut control = nix::cmsg_space!([std::os::fd::RawFd; 1]);
         let mut parts = [IoSliceMut::new(&mut bytes)];

@@ -96,6 +96,16 @@ impl Cgroup {
         self.freezer.as_deref()
     }
 
+    /// The folder that holds the files of a controller (`memory`); with version 2 the one for all. `None` where the
+    /// controller is not mounted.
+    pub(crate) fn controller(&self, name: &str) -> Option<PathBuf> {
+        let below = self.path.strip_prefix("/").unwrap_or(&self.path);
+        match &self.rule {
+            Rule::Legacy(hierarchies) => hierarchies.of(name).map(|mount| mount.join(below)),
+            Rule::Unified(_) => self.folders.first().cloned(),
+        }
+    }
+
     /// The hierarchies of version 1 on this host, by the names of their mounts in /sys/fs/cgroup.
     pub(crate) fn hierarchies(&self) -> Vec<String> {
         let Rule::Legacy(hierarchies) = &self.rule else { return Vec::new() };
@@ -129,15 +139,20 @@ impl Cgroup {
         matches!(self.rule, Rule::Unified(_))
     }
 
-    /// Makes the cgroup with what the spec allows, devices included, and moves `pid` into it.
+    /// Refuses a cgroup that somebody runs in: two containers in one would be frozen and killed together.
     ///
     /// # Errors
-    /// `EXISTS` when somebody runs in it already.
-    pub(crate) fn enter(&self, pid: i32, resources: Option<&LinuxResources>) -> Result<()> {
-        if !self.processes()?.is_empty() {
-            return Err(Fault::new(Code::Exists, format_args!("use cgroup {}", self.name()), "processes run in it")
-                .advise("give the container another cgroups path or delete the other one"));
+    /// `EXISTS`.
+    pub(crate) fn must_be_empty(&self) -> Result<()> {
+        if self.processes()?.is_empty() {
+            return Ok(());
         }
+        Err(Fault::new(Code::Exists, format_args!("use cgroup {}", self.name()), "processes run in it")
+            .advise("give the container another cgroups path or delete the other one"))
+    }
+
+    /// Makes the cgroup with what the spec allows, devices included, and moves `pid` into it.
+    pub(crate) fn enter(&self, pid: i32, resources: Option<&LinuxResources>) -> Result<()> {
         self.prepare(resources)?;
         self.admit(pid)?;
         self.restrict(resources)

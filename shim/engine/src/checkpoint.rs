@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use baton_criu::{Common, Criu, Dump, TcpMode};
+use baton_criu::{Common, Criu, Dump, PageServer, TcpMode};
 use baton_fault::{Attempt, Code, Fault, Result};
 use libcontainer::container::ContainerStatus;
 
@@ -22,7 +22,9 @@ pub struct Checkpoint {
     pub image_path: PathBuf,
     /// Folder for CRIU's log and scratch files; the image folder when not given.
     pub work_path: Option<PathBuf>,
-    /// The container goes on (or stays frozen) afterwards.
+    /// Images of an earlier checkpoint, as a path relative to the image folder.
+    pub parent_path: Option<PathBuf>,
+    /// The container goes on (or stays frozen) afterwards; else it is ended and forgotten, as by runc.
     pub leave_running: bool,
     /// Established TCP connections.
     pub tcp: TcpMode,
@@ -34,6 +36,12 @@ pub struct Checkpoint {
     pub shell_job: bool,
     /// File locks.
     pub file_locks: bool,
+    /// Memory goes to a page server.
+    pub page_server: Option<PageServer>,
+    /// Only memory is saved, ahead of a checkpoint that names this one as its parent; the container goes on.
+    pub pre_dump: bool,
+    /// Memory that is saved again is removed from the earlier images.
+    pub auto_dedup: bool,
 }
 
 impl Engine {
@@ -62,6 +70,10 @@ impl Engine {
         for folder in [&checkpoint.image_path, work] {
             make_private(folder)?;
         }
+        if let Some(parent) = &checkpoint.parent_path {
+            check_parent(&checkpoint.image_path, parent)?;
+        }
+        let leave_running = checkpoint.leave_running || checkpoint.pre_dump;
         descriptors::save(pid, &checkpoint.image_path)?;
         let dump = Dump {
             common: Common {
@@ -76,22 +88,48 @@ impl Engine {
                 empty_net: false,
             },
             pid,
-            leave_running: checkpoint.leave_running,
+            leave_running,
             freezer: cgroup.freezer().map(Path::to_owned),
             tcp_skip_in_flight: checkpoint.tcp_skip_in_flight,
+            parent: checkpoint.parent_path.clone(),
+            memory_only: checkpoint.pre_dump,
+            auto_dedup: checkpoint.auto_dedup,
+            page_server: checkpoint.page_server.clone(),
         };
         let dumped = criu.dump(&dump).map_err(|fault| fault.during(format_args!("checkpoint container {id}")));
         if dumped.is_err() {
             // The log of a log that cannot be kept is where it was.
             let _ = fs::copy(work.join(Dump::LOG), bundle.path.join(KEPT_LOG));
+            if status == ContainerStatus::Running {
+                // A CRIU that was killed has thawed nobody.
+                let _ = cgroup.thaw();
+            }
         }
         dumped?;
-        if !checkpoint.leave_running && status == ContainerStatus::Paused {
+        if leave_running {
+            return Ok(());
+        }
+        if status == ContainerStatus::Paused {
             // Frozen tasks that CRIU has killed end when they are thawed.
             cgroup.thaw()?;
         }
-        Ok(())
+        self.delete(id, true)
     }
+}
+
+/// Earlier images are named relative to the new ones, which keeps both movable together.
+fn check_parent(images: &Path, parent: &Path) -> Result<()> {
+    let what = || format!("use the earlier images {}", parent.display());
+    if parent.is_absolute() {
+        return Err(Fault::new(Code::Usage, what(), "--parent-path must be relative")
+            .advise("name them relative to the image folder"));
+    }
+    if !fs::metadata(images.join(parent)).attempt(what)?.is_dir() {
+        return Err(
+            Fault::new(Code::Usage, what(), "it is no folder").advise("name the folder of an earlier checkpoint")
+        );
+    }
+    Ok(())
 }
 
 /// Makes a folder that only root can read: it is to hold the memory of processes.

@@ -21,7 +21,7 @@ use crate::rooted::Rooted;
 use crate::stand_in::{self, StandIn};
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
-use crate::{Engine, kill, loopback, mount_finish};
+use crate::{Engine, keyring, kill, loopback, mount_finish};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Create {
     pub pid_file: Option<PathBuf>,
     /// Do not pivot into the root filesystem.
     pub no_pivot: bool,
+    /// The container's processes keep the session keyring of whoever creates it.
+    pub no_new_keyring: bool,
     /// Descriptors from 3 on that the program inherits.
     pub preserve_fds: i32,
 }
@@ -111,6 +113,9 @@ impl Engine {
         let bundle = Bundle::open(&create.bundle)?;
         let what = format!("create container {id}");
         make_working_folder(&bundle)?;
+        if !create.no_new_keyring {
+            keyring::join(id)?;
+        }
         if birth::is_ordinary(&bundle.spec) {
             let pid = self
                 .give_birth(id, create, &bundle)
@@ -164,6 +169,7 @@ impl Engine {
             None => None,
         };
         let resources = spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+        cgroup.must_be_empty()?;
         cgroup.prepare(resources).inspect_err(|_| cgroup.forsake())?;
         let birth = Birth {
             what: what.clone(),

@@ -20,7 +20,7 @@ use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::container::{chain, engine, write_pid_file};
 use crate::workload::Workload;
-use crate::{Engine, create, process};
+use crate::{Engine, create, keyring};
 
 /// Largest process description read, in bytes.
 const PROCESS_MAX: u64 = 4 << 20;
@@ -56,15 +56,45 @@ pub struct Exec {
     pub preserve_fds: i32,
     /// Also in a paused container; the program runs when it is resumed.
     pub ignore_paused: bool,
+    /// AppArmor profile.
+    pub apparmor: Option<String>,
+    /// SELinux label, which cannot be given.
+    pub selinux: Option<String>,
+    /// Cgroups below the container's, as runc names them.
+    pub cgroups: Vec<String>,
+}
+
+/// Refuses what the program would not get.
+fn refuse_labels(exec: &Exec) -> Result<()> {
+    let refuse = |option: &str, why: &str| {
+        Err(Fault::new(Code::Usage, format_args!("exec with {option}"), why).advise("leave it out"))
+    };
+    if exec.selinux.is_some() {
+        return refuse("--process-label", "SELinux is not in use here");
+    }
+    match exec.cgroups.iter().find(|group| group.rsplit(':').next() != Some("/")) {
+        Some(_) => refuse("--cgroup", "a program begins in the container's own cgroup, not in one below it"),
+        None => Ok(()),
+    }
+}
+
+/// Whether the program is to have a terminal.
+pub(crate) fn wants_terminal(exec: &Exec) -> Result<bool> {
+    match &exec.process {
+        Some(file) => read(file).map(|process| process.terminal().unwrap_or(false)),
+        None => Ok(exec.tty),
+    }
 }
 
 impl Engine {
-    /// Runs a program in a container with our standard streams; unless detached, waits and gives its exit status.
+    /// Starts a program in a container with our standard streams, as a child of ours; its process number.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `STATE` when the container does not run, `ENGINE` when the program cannot be started.
-    pub fn exec(&self, id: &str, exec: &Exec) -> Result<Option<i32>> {
+    /// As [`Engine::exec`].
+    pub(crate) fn launch(&self, id: &str, exec: &Exec) -> Result<i32> {
+        refuse_labels(exec)?;
         let container = self.load(id)?;
+        keyring::join(id)?;
         let bundle = Bundle::open(container.bundle())?;
         let process = match &exec.process {
             Some(file) => read(file)?,
@@ -73,7 +103,8 @@ impl Engine {
         let what = format!("exec in container {id}");
         let failed = |err| engine(&what, &err);
         match container.status() {
-            ContainerStatus::Running => {}
+            // As runc: in one whose own program has not begun, too.
+            ContainerStatus::Created | ContainerStatus::Running => {}
             ContainerStatus::Paused if exec.ignore_paused => {}
             status => return Err(failed(LibcontainerError::IncorrectStatus(status))),
         }
@@ -113,10 +144,7 @@ impl Engine {
                 .map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?;
             born.executed(&what)?
         };
-        if exec.detach {
-            return Ok(None);
-        }
-        process::wait(pid).map(Some)
+        Ok(pid)
     }
 }
 
@@ -198,6 +226,9 @@ fn asked_for(spec: &Spec, exec: &Exec) -> Result<Process> {
     process.set_env(Some(env)).set_args(Some(exec.args.clone())).set_terminal(Some(exec.tty));
     if let Some(cwd) = &exec.cwd {
         process.set_cwd(cwd.clone());
+    }
+    if let Some(profile) = &exec.apparmor {
+        process.set_apparmor_profile(Some(profile.clone()));
     }
     if exec.no_new_privs {
         process.set_no_new_privileges(Some(true));

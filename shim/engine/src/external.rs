@@ -22,6 +22,9 @@ const MASK: &str = "/dev/null";
 /// Key of the network namespace in the image: runc's.
 pub(crate) const NET_KEY: &str = "extRootNetNS";
 
+/// Key of a pid namespace that was given by its path: runc's.
+pub(crate) const PID_KEY: &str = "extRootPidNS";
+
 /// Most symbolic links followed in the destination of a mount.
 const LINKS_MAX: usize = 40;
 
@@ -44,10 +47,14 @@ pub(crate) fn when_saving(bundle: &Bundle, cgroup: &Cgroup, pid: i32) -> Result<
         };
         externals.push(External::Mount { from: utf8(point)?, to: external });
     }
-    if bundle.namespace(LinuxNamespaceType::Network).is_some() {
-        let path = format!("/proc/{pid}/ns/net");
+    // A network is never saved; processes are, unless they share the numbers of others.
+    let of_others = bundle.namespace(LinuxNamespaceType::Pid).flatten().is_some();
+    let wanted =
+        [("net", NET_KEY, bundle.namespace(LinuxNamespaceType::Network).is_some()), ("pid", PID_KEY, of_others)];
+    for (kind, key, _) in wanted.into_iter().filter(|(_, _, external)| *external) {
+        let path = format!("/proc/{pid}/ns/{kind}");
         let inode = fs::metadata(&path).attempt(|| format!("open {path}"))?.ino();
-        externals.push(External::Namespace { kind: "net", inode, key: NET_KEY.to_owned() });
+        externals.push(External::Namespace { kind, inode, key: key.to_owned() });
     }
     Ok(externals)
 }

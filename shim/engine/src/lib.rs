@@ -7,11 +7,14 @@
 //! restored one is an ordinary one to every verb. Beside it lies `init.start`, the start time of the first
 //! process: with it a recycled process number is never taken for the container.
 
+mod attended;
 mod birth;
 mod bundle;
 mod cgroup;
+mod cgroup_namespace;
 mod checkpoint;
 mod confinement;
+mod console;
 mod container;
 mod create;
 mod credentials;
@@ -19,8 +22,11 @@ mod delete;
 mod descriptors;
 mod device_filter;
 mod device_nodes;
+mod events;
 mod exec;
 mod external;
+mod features;
+mod keyring;
 mod kill;
 mod list;
 mod loopback;
@@ -32,6 +38,7 @@ mod pause;
 mod process;
 mod process_limits;
 mod ps;
+mod resources;
 mod restore;
 mod restored;
 mod resume;
@@ -42,17 +49,22 @@ mod stand_in;
 mod start;
 mod state;
 mod state_folder;
+mod stats;
+mod update;
 mod workload;
 
 use std::path::{Path, PathBuf};
 
-pub use baton_criu::TcpMode;
+pub use baton_criu::{PageServer, TcpMode};
 pub use checkpoint::Checkpoint;
 pub use create::Create;
 pub use exec::Exec;
+pub use features::features;
 pub use kill::Signal;
 pub use list::Listed;
+pub use resources::{BlockIo, Cpu, Memory, Pids, Resources, Throttle};
 pub use restore::Restore;
+pub use run::Run;
 pub use state::Report;
 
 /// Where the engine keeps the state of its containers unless told otherwise.

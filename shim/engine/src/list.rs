@@ -1,5 +1,8 @@
 //! `list`: all containers of a state folder.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use baton_fault::{Attempt, Result};
 
 use crate::Engine;
@@ -23,10 +26,17 @@ impl Engine {
         for entry in entries {
             let name = entry.attempt(what)?.file_name();
             if let Some(Ok(container)) = name.to_str().map(|id| self.load(id)) {
-                found.push(report(&container));
+                found.push(Listed { owner: owner(&container.root), ..report(&container) });
             }
         }
         found.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(found)
     }
+}
+
+/// The name of the user whose state folder it is, or `#` and the number.
+fn owner(folder: &Path) -> String {
+    let Ok(uid) = std::fs::metadata(folder).map(|meta| meta.uid()) else { return String::new() };
+    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+    user.map_or_else(|| format!("#{uid}"), |user| user.name)
 }

@@ -18,6 +18,7 @@ const KINDS: &[(LinuxNamespaceType, &str)] = &[
     (LinuxNamespaceType::Mount, "mnt"),
     (LinuxNamespaceType::Network, "net"),
     (LinuxNamespaceType::User, "user"),
+    (LinuxNamespaceType::Cgroup, "cgroup"),
 ];
 
 /// Compares the namespaces of process `pid` with those that the live spec asks for.

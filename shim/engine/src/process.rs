@@ -1,6 +1,7 @@
 //! What `/proc/PID` says of a process.
 
 use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use baton_fault::{Attempt, Code, Fault, Result};
@@ -20,6 +21,17 @@ pub(crate) fn start_time(pid: i32) -> Result<u64> {
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// A descriptor that becomes readable when process `pid` ends.
+pub(crate) fn descriptor(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
+    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+        .map_err(std::io::Error::from)
+        .and_then(|fd| RawFd::try_from(fd).map_err(std::io::Error::other))
+        .attempt(|| format!("watch process {pid}"))?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Waits for a child of ours to end; its exit status as a shell would give it.

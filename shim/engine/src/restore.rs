@@ -16,6 +16,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use oci_spec::runtime::LinuxNamespaceType;
 
+use crate::attended::{self, Watch};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::checkpoint::make_private;
@@ -32,7 +33,7 @@ const KEPT_LOG: &str = "criu-restore.log";
 pub struct Restore {
     /// The bundle with the live spec and the restored root filesystem.
     pub bundle: PathBuf,
-    /// Folder with the images; only read.
+    /// Folder with the images; only read, unless `auto_dedup`.
     pub image_path: PathBuf,
     /// Folder for CRIU's log and scratch files; a folder in the container's state when not given.
     pub work_path: Option<PathBuf>,
@@ -50,10 +51,18 @@ pub struct Restore {
     pub shell_job: bool,
     /// File locks.
     pub file_locks: bool,
+    /// The images name earlier ones, by this path relative to their folder. Nothing else may be named there.
+    pub parent_path: Option<PathBuf>,
+    /// Memory that was read is removed from the images.
+    pub auto_dedup: bool,
+    /// A profile of a Linux security module, `TYPE:NAME`.
+    pub lsm_profile: Option<String>,
+    /// The SELinux context of mounts.
+    pub lsm_mount_context: Option<String>,
 }
 
 impl Engine {
-    /// Rebuilds a container under a new id; unless detached, waits for its end and gives its exit status. The first
+    /// Rebuilds a container under a new id; unless detached, waits for its end, deletes it and gives its exit status. The first
     /// process is a child of the caller's, and has the caller's standard streams where the saved one had pipes.
     ///
     /// When it fails nothing is left but CRIU's log, in the bundle as `criu-restore.log`; the images are untouched.
@@ -65,11 +74,14 @@ impl Engine {
         let folder = self.folder(id)?;
         let criu = Criu::find()?;
         let bundle = Bundle::open(&restore.bundle)?;
+        attended::check(has_terminal(&bundle), restore.detach, restore.console_socket.as_deref())?;
+        baton_criu::only_files(&restore.image_path, restore.parent_path.as_deref())?;
+        baton_criu::memory_is_whole(&restore.image_path)?;
         let container = self.begin(id, &folder, &bundle)?;
         let work = restore.work_path.clone().unwrap_or_else(|| folder.join("criu"));
         let _ = fs::remove_file(work.join(baton_criu::Restore::LOG));
         let rebuilt = self.rebuild(&criu, &bundle, container, restore, &work);
-        let pid = rebuilt.map_err(|fault| {
+        let (pid, master) = rebuilt.map_err(|fault| {
             let _ = fs::copy(work.join(baton_criu::Restore::LOG), bundle.path.join(KEPT_LOG));
             self.forget_failed(id, &folder, &bundle);
             fault.during(format_args!("restore container {id}"))
@@ -77,7 +89,9 @@ impl Engine {
         if restore.detach {
             return Ok(None);
         }
-        process::wait(pid).map(Some)
+        let code = Watch::begin()?.wait(pid, master)?;
+        self.delete_ended(id)?;
+        Ok(Some(code))
     }
 
     /// Takes the id: a state folder, with a container that is being created.
@@ -111,7 +125,7 @@ impl Engine {
         mut container: Container,
         restore: &Restore,
         work: &Path,
-    ) -> Result<i32> {
+    ) -> Result<(i32, Option<OwnedFd>)> {
         let folder = container.root.clone();
         let saved = baton_criu::mounts(&restore.image_path)?;
         let cgroup = Cgroup::asked_for(&bundle.spec, container.id(), self.systemd_cgroup)?;
@@ -133,13 +147,24 @@ impl Engine {
                 empty_net: false,
             },
             inherited: descriptors::inherited(&restore.image_path)?,
+            auto_dedup: restore.auto_dedup,
+            lsm_profile: restore.lsm_profile.clone(),
+            lsm_mount_context: restore.lsm_mount_context.clone(),
             ..baton_criu::Restore::default()
         };
         bring_namespaces(bundle, &mut request)?;
-        let mut rebuilding = Rebuilding { bundle, cgroup: &cgroup, container: &container, worker: 0, init: None };
-        let restored = criu.restore(&request, &mut rebuilding);
-        let init = rebuilding.init;
-        let pid = restored.inspect_err(|_| end(&cgroup, init))?;
+        let console = restore.console_socket.as_deref();
+        let mut rebuilding = Rebuilding::new(bundle, &cgroup, &container, console);
+        let restored = rebuilding.in_cgroup_namespace(&mut request).and_then(|()| {
+            let pid = criu.restore(&request, &mut rebuilding)?;
+            rebuilding.terminal_must_have_come().map(|()| pid)
+        });
+        let (entered, init, master) = (rebuilding.entered, rebuilding.init, rebuilding.master.take());
+        let pid = restored.inspect_err(|_| {
+            if entered {
+                end(&cgroup, init);
+            }
+        })?;
         drop((filters, root));
         let mut finish = || -> Result<()> {
             record_start(&folder, pid)?;
@@ -149,7 +174,7 @@ impl Engine {
             restore.pid_file.as_ref().map_or(Ok(()), |file| write_pid_file(file, pid))
         };
         finish().inspect_err(|_| end(&cgroup, Some(pid)))?;
-        Ok(pid)
+        Ok((pid, master))
     }
 
     /// Removes the state of a container that could not be restored. Best effort: the first failure is the one to
@@ -162,6 +187,11 @@ impl Engine {
         }
         let _ = fs::remove_dir_all(folder);
     }
+}
+
+/// Whether the live spec gives the first process a terminal.
+pub(crate) fn has_terminal(bundle: &Bundle) -> bool {
+    bundle.spec.process().as_ref().and_then(|process| process.terminal()).unwrap_or(false)
 }
 
 /// Ends what there is of a half-restored tree, whose first process is a child of ours.
@@ -217,7 +247,12 @@ fn bring_namespaces(bundle: &Bundle, request: &mut baton_criu::Restore) -> Resul
             request.joined.push(JoinedNamespace { kind: name, path: path.to_owned() });
         }
     }
-    for (kind, name) in [(Kind::Pid, "pid"), (Kind::Mount, "mnt"), (Kind::User, "user"), (Kind::Cgroup, "cgroup")] {
+    if let Some(Some(path)) = bundle.namespace(Kind::Pid) {
+        let file = fs::File::open(path).attempt(|| format!("open pid namespace {}", path.display()))?;
+        request.inherited.push(Inherited { key: external::PID_KEY.to_owned(), fd: file.as_raw_fd() });
+        request.descriptors.push(file.into());
+    }
+    for (kind, name) in [(Kind::Mount, "mnt"), (Kind::User, "user")] {
         if let Some(Some(path)) = bundle.namespace(kind) {
             return Err(Fault::new(
                 Code::RestoreState,

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use baton_criu::Steps;
+use baton_criu::{Restore, Steps};
 use baton_fault::{Code, Fault, Result};
 use libcontainer::container::Container;
 use libcontainer::hooks::run_hooks;
@@ -12,7 +14,8 @@ use nix::unistd::Pid;
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::container::chain;
-use crate::{confinement, credentials, device_nodes, kill, namespaces, process_limits};
+use crate::restore::has_terminal;
+use crate::{cgroup_namespace, confinement, console, credentials, device_nodes, kill, namespaces, process_limits};
 
 /// A container that CRIU is rebuilding.
 pub(crate) struct Rebuilding<'a> {
@@ -21,8 +24,43 @@ pub(crate) struct Rebuilding<'a> {
     pub(crate) container: &'a Container,
     /// CRIU's worker, which sits in the container's cgroup.
     pub(crate) worker: i32,
+    /// Whether the cgroup is this container's: one that somebody else runs in is never touched.
+    pub(crate) entered: bool,
     /// The first process, once it exists.
     pub(crate) init: Option<i32>,
+    /// Where the master end of its terminal goes; here when nowhere.
+    console: Option<&'a Path>,
+    /// The master end, when it has come and went nowhere.
+    pub(crate) master: Option<OwnedFd>,
+    /// Whether it has come.
+    terminal: bool,
+}
+
+impl<'a> Rebuilding<'a> {
+    pub(crate) fn new(
+        bundle: &'a Bundle,
+        cgroup: &'a Cgroup,
+        container: &'a Container,
+        console: Option<&'a Path>,
+    ) -> Rebuilding<'a> {
+        let (worker, entered, init, master, terminal) = (0, false, None, None, false);
+        Rebuilding { bundle, cgroup, container, worker, entered, init, console, master, terminal }
+    }
+
+    /// Has the tree rebuilt in the cgroup namespace that the live spec asks for.
+    pub(crate) fn in_cgroup_namespace(&mut self, request: &mut Restore) -> Result<()> {
+        request.cgroup_namespace = cgroup_namespace::asked_for(self.bundle, self.cgroup, &mut self.entered)?;
+        Ok(())
+    }
+
+    /// Refuses a container that has no terminal where the live spec wants one.
+    pub(crate) fn terminal_must_have_come(&self) -> Result<()> {
+        if self.terminal || !has_terminal(self.bundle) {
+            return Ok(());
+        }
+        Err(Fault::new(Code::RestoreState, "look for the restored terminal", "the saved container had none")
+            .advise("create the container without a terminal"))
+    }
 }
 
 impl Steps for Rebuilding<'_> {
@@ -31,6 +69,8 @@ impl Steps for Rebuilding<'_> {
     fn worker_started(&mut self, worker: i32) -> Result<()> {
         self.worker = worker;
         let resources = self.bundle.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+        self.cgroup.must_be_empty()?;
+        self.entered = true;
         self.cgroup.enter(worker, resources)
     }
 
@@ -44,6 +84,27 @@ impl Steps for Rebuilding<'_> {
                 .map_err(|err| Fault::new(Code::Engine, "run hooks of the restored container", chain(&err)))?;
         }
         Ok(())
+    }
+
+    /// The terminal that was the container's, with a master end that nobody holds: runc's contract is that it goes to the
+    /// console socket.
+    fn terminal(&mut self, master: OwnedFd) -> Result<()> {
+        if !has_terminal(self.bundle) {
+            return Err(Fault::new(
+                Code::RestoreState,
+                "restore the terminal",
+                "the live spec gives the container none",
+            )
+            .advise("create the container with a terminal"));
+        }
+        self.terminal = true;
+        match self.console {
+            Some(socket) => console::send(socket, &master),
+            None => {
+                self.master = Some(master);
+                Ok(())
+            }
+        }
     }
 
     fn restored(&mut self, pid: i32) -> Result<()> {

@@ -29,6 +29,7 @@ pub struct Report {
     /// Time of creation, RFC 3339.
     pub created: String,
     /// Annotations of the spec.
+    #[serde(skip_serializing_if = "HashMap::is_empty")]
     pub annotations: HashMap<String, String>,
     /// Who created it.
     pub owner: String,
@@ -46,8 +47,10 @@ impl Engine {
 
 pub(crate) fn report(container: &Container) -> Report {
     let status = container.status();
+    let bundle = Bundle::open(container.bundle()).ok();
+    let of_state = || container.state.oci_version.clone();
     Report {
-        oci_version: container.state.oci_version.clone(),
+        oci_version: bundle.as_ref().map_or_else(of_state, |bundle| bundle.spec.version().clone()),
         id: container.id().to_owned(),
         pid: match status {
             ContainerStatus::Stopped => 0,
@@ -55,8 +58,8 @@ pub(crate) fn report(container: &Container) -> Report {
         },
         status: word(status),
         bundle: container.bundle().clone(),
-        rootfs: Bundle::open(container.bundle()).map(|bundle| bundle.rootfs).unwrap_or_default(),
-        created: container.created().map(|time| time.to_rfc3339()).unwrap_or_default(),
+        rootfs: bundle.map(|bundle| bundle.rootfs).unwrap_or_default(),
+        created: container.created().map(|time| time.to_rfc3339().replace("+00:00", "Z")).unwrap_or_default(),
         annotations: container.state.annotations.clone().unwrap_or_default(),
         owner: String::new(),
     }

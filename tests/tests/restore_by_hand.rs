@@ -1,0 +1,153 @@
+//! Checkpoint and restore by the engine's own command line, without containerd.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use baton_fault::Code;
+use baton_tests::job::Status;
+use baton_tests::machine::Machine;
+use baton_tests::until::until;
+use serde_json::json;
+
+/// A program on a node that somebody talks to over its terminal.
+struct Talk {
+    child: Child,
+    typed: ChildStdin,
+    printed: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    fn begin(node: &Machine, command: &[&str]) -> Talk {
+        let mut child = node
+            .command([&["timeout", "60"], command].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a program");
+        let (typed, printed) = (child.stdin.take().expect("input"), child.stdout.take().expect("output"));
+        Talk { child, typed, printed: BufReader::new(printed) }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.typed, "{line}").expect("type");
+    }
+
+    /// Reads until a line ends so.
+    fn hear(&mut self, wanted: &str) {
+        let mut heard = String::new();
+        loop {
+            let begin = heard.len();
+            let length = self.printed.read_line(&mut heard).expect("read");
+            assert!(length > 0, "it ended before {wanted:?}: {heard}");
+            if heard[begin..].trim_end().ends_with(wanted) {
+                return;
+            }
+        }
+    }
+
+    fn end(mut self) -> Option<i32> {
+        drop(self.typed);
+        self.child.wait().expect("its end").code()
+    }
+}
+
+#[test]
+fn a_shell_on_a_terminal_goes_on_on_another() {
+    let node = Machine::start("hand-terminal", "none");
+    node.bundle("/tmp/b", &["sh"], |config| config["process"]["terminal"] = json!(true));
+    let mut shell = Talk::begin(&node, &["baton", "run", "--bundle", "/tmp/b", "job"]);
+    shell.say("number=41; tty");
+    shell.hear("/dev/pts/0");
+    node.ok(&["baton", "checkpoint", "--image-path", "/tmp/i", "job"]);
+    assert_eq!(shell.end(), Some(137));
+    node.refused(&["baton", "state", "job"], Code::NotFound);
+
+    let restore = ["baton", "restore", "--bundle", "/tmp/b", "--image-path", "/tmp/i"];
+    // Nobody would have the other end.
+    node.refused(&[&restore[..], &["--detach", "again"]].concat(), Code::Usage);
+    let mut again = Talk::begin(&node, &[&restore[..], &["again"]].concat());
+    again.say("echo $((number + 1)); tty");
+    again.hear("42");
+    again.hear("/dev/pts/0");
+    assert_eq!(node.ok(&["baton", "exec", "again", "sh", "-c", "tty; echo in"]).lines().last(), Some("in"));
+    again.say("exit 5");
+    assert_eq!(again.end(), Some(5));
+}
+
+fn status(node: &Machine, id: &str) -> Status {
+    until("it answers", || {
+        let done = node.attempt(&["baton", "exec", id, "/counter", "status", "--socket", "/tmp/s"]);
+        done.status.success().then(|| serde_json::from_str(&done.stdout).expect("a status"))
+    })
+}
+
+#[test]
+fn a_group_that_others_run_in_is_never_touched_and_a_restore_makes_nothing_else() {
+    let node = Machine::start("hand-group", "none");
+    node.bundle("/tmp/b", &["/counter", "--cpu", "--socket", "/tmp/s"], |config| {
+        config["linux"]["cgroupsPath"] = json!("/by-hand/job");
+        // What this version does not know stays where it is and does no harm.
+        config["ofTomorrow"] = json!({ "unknown": [1, 2] });
+    });
+    node.ok(&["sh", "-c", "baton run --detach --bundle /tmp/b job </dev/null >/dev/null 2>&1"]);
+    let before = status(&node, "job");
+    node.ok(&["baton", "checkpoint", "--leave-running", "--image-path", "/tmp/i", "job"]);
+    let restore = |images: &str| {
+        ["baton", "restore", "--detach", "--bundle", "/tmp/b", "--image-path", images, "again"].map(str::to_owned)
+    };
+    let refused = |images: &str, code: Code| {
+        let command = restore(images);
+        let said = node.refused(&command.each_ref().map(String::as_str), code);
+        node.refused(&["baton", "state", "again"], Code::NotFound);
+        assert!(status(&node, "job").step >= before.step, "the source lives");
+        said
+    };
+    refused("/tmp/i", Code::Exists);
+
+    // Images that are empty, cut, full of links, of something else, or not there.
+    node.ok(&["sh", "-c", "mkdir /tmp/empty /tmp/links /tmp/other; cp -a /tmp/i /tmp/cut; cp -a /tmp/i /tmp/less"]);
+    node.ok(&[
+        "sh",
+        "-c",
+        "ln -s /tmp/i/* /tmp/links/; echo x >/tmp/other/readme; cp -a /tmp/i /tmp/nested; mkdir /tmp/nested/x",
+    ]);
+    node.ok(&["sh", "-c", "truncate -s 20 /tmp/cut/mountpoints-*.img; truncate -s 100 /tmp/less/pages-1.img"]);
+    node.ok(&["sh", "-c", "cp -a /tmp/i /tmp/damaged; truncate -s 30 /tmp/damaged/mm-1.img"]);
+    node.ok(&["sh", "-c", "cp -a /tmp/i /tmp/parent; ln -s ../i /tmp/parent/parent"]);
+    refused("/tmp/empty", Code::ImageCorrupt);
+    refused("/tmp/links", Code::ImageCorrupt);
+    refused("/tmp/other", Code::ImageCorrupt);
+    refused("/tmp/nested", Code::ImageCorrupt);
+    refused("/tmp/cut", Code::ImageCorrupt);
+    assert!(refused("/tmp/less", Code::ImageCorrupt).contains("pages-1.img has 100 of"));
+    assert!(refused("/tmp/parent", Code::ImageCorrupt).contains("--parent-path"));
+    refused("/nowhere", Code::File);
+
+    node.ok(&["baton", "delete", "--force", "job"]);
+    let command = restore("/tmp/damaged");
+    let said = node.refused(&command.each_ref().map(String::as_str), Code::Criu);
+    assert!(said.contains("mm-1.img") || said.contains("mm"), "CRIU's own word is in {said}");
+    assert!(node.ok(&["cat", "/tmp/b/criu-restore.log"]).contains("Error"));
+    assert_eq!(node.ok(&["sh", "-c", "find /sys/fs/cgroup -path '*/by-hand/job' -type d"]), "");
+
+    let line = restore("/tmp/i").join(" ");
+    node.ok(&["sh", "-c", &format!("{line} </dev/null >/dev/null 2>&1")]);
+    assert!(status(&node, "again").step >= before.step);
+    node.ok(&["baton", "delete", "--force", "again"]);
+}
+
+#[test]
+fn without_criu_or_with_an_old_one_nothing_happens() {
+    let node = Machine::start("hand-criu", "none");
+    node.bundle("/tmp/b", &["/counter", "--cpu", "--socket", "/tmp/s"], |_| {});
+    node.ok(&["sh", "-c", "baton run --detach --bundle /tmp/b job </dev/null >/dev/null 2>&1"]);
+    let before = status(&node, "job");
+    node.ok(&["sh", "-c", "mkdir /tmp/bin; ln -s $(command -v baton) /tmp/bin/baton"]);
+    for verb in [&["checkpoint", "job"][..], &["restore", "--bundle", "/tmp/b", "again"]] {
+        let command = [&["env", "PATH=/tmp/bin", "baton"][..], verb].concat();
+        assert!(node.refused(&command, Code::CriuVersion).contains("4.2"));
+    }
+    let now = status(&node, "job");
+    assert!(now.step >= before.step);
+    node.ok(&["baton", "delete", "--force", "job"]);
+}
