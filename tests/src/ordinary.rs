@@ -1,6 +1,7 @@
 //! What any runtime of containerd does for a container without a GPU, asked by `ctr`. Each flow demands it of the node
 //! that it is given, whatever engine runs its containers.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
@@ -146,6 +147,62 @@ pub fn it_is_checkpointed_and_restored(node: &Machine, reference: &str) {
     let again = node.status("again");
     assert!(again.step >= before.step, "{} < {}", again.step, before.step);
     node.wait_for_step("again", again.step + 10);
+}
+
+/// containerd's own restores of one checkpoint run beside the source, each by itself, and are checkpointed again.
+///
+/// # Panics
+/// When they do not.
+pub fn it_is_restored_beside_itself(node: &Machine, image: &str) {
+    let checkpoint = |id: &str, reference: &str| {
+        node.ok(&["ctr", "container", "checkpoint", "--task", "--rw", "--image", id, reference]);
+    };
+    let restore = |id: &str, reference: &str| {
+        node.ok(&["ctr", "container", "restore", "--live", "--rw", id, reference]);
+        node.status(id)
+    };
+    let goes_on = |id: &str, step: u64| {
+        let now = node.status(id);
+        assert!(now.step >= step, "{id} fell back from step {step} to {}", now.step);
+        node.wait_for_step(id, now.step + 10);
+    };
+    let (once, twice) = (format!("{image}:1"), format!("{image}:2"));
+    node.run_cpu_job("job");
+    let before = node.wait_for_step("job", 30).step;
+    checkpoint("job", &once);
+    for id in ["first", "second"] {
+        assert!(restore(id, &once).step >= before);
+        goes_on(id, before);
+        assert_eq!(node.cgroups(id), BTreeSet::from([id.to_owned()]));
+    }
+    goes_on("job", before);
+
+    // Each is frozen, seen and ended by itself.
+    node.ok(&["ctr", "task", "pause", "first"]);
+    ["job", "second"].iter().for_each(|id| goes_on(id, before));
+    node.ok(&["ctr", "task", "resume", "first"]);
+    goes_on("first", before);
+    assert_eq!(node.ok(&["ctr", "task", "ps", "first"]).lines().count(), 2);
+    node.ok(&["ctr", "task", "kill", "-s", "SIGTERM", "first"]);
+    assert!(node.delete_stopped("first").contains("143"));
+
+    // A restored one is saved and restored like any other.
+    let later = node.status("second").step;
+    checkpoint("second", &twice);
+    assert!(restore("third", &twice).step >= later);
+    ["job", "second", "third"].iter().for_each(|id| goes_on(id, later));
+}
+
+impl Machine {
+    /// The last names of the cgroups that a task's first process is in, without those of hierarchies that have no
+    /// controller.
+    fn cgroups(&self, id: &str) -> BTreeSet<String> {
+        let (_, pid) = self.task(id).expect("a task");
+        let text = self.ok(&["cat", &format!("/proc/{pid}/cgroup")]);
+        let legacy = text.contains(":freezer:");
+        let controlled = |line: &&str| line.contains(":freezer:") || line.contains(":memory:") || !legacy;
+        text.lines().filter(controlled).filter_map(|line| line.rsplit('/').next()).map(str::to_owned).collect()
+    }
 }
 
 /// With a terminal it has one of the client's size, hears what is typed, and its exit status comes out.

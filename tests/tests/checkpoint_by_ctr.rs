@@ -1,7 +1,5 @@
 //! containerd's own checkpoint and restore, as `ctr` has them: each proven by a counter that goes on from where it was.
 
-use std::collections::BTreeSet;
-
 use baton_tests::job::Status;
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
@@ -23,15 +21,6 @@ fn goes_on(node: &Machine, id: &str, now: &Status, before: &Status) {
     node.wait_for_step(id, now.step + 10);
 }
 
-/// The last names of the cgroups that a task's first process is in, without those of the hierarchies that have no
-/// controller.
-fn cgroups(node: &Machine, id: &str) -> BTreeSet<String> {
-    let (_, pid) = node.task(id).expect("a task");
-    let text = node.ok(&["cat", &format!("/proc/{pid}/cgroup")]);
-    let controlled = |line: &&str| line.contains(":freezer:") || line.contains(":memory:") || line.starts_with("0::/d");
-    text.lines().filter(controlled).filter_map(|line| line.rsplit('/').next()).map(str::to_owned).collect()
-}
-
 #[test]
 fn a_container_without_gpu_is_checkpointed_and_restored_by_ctr() {
     ordinary::it_is_checkpointed_and_restored(&Machine::start("by-ctr-cpu", "none"), "localhost/by-ctr/cpu:1");
@@ -39,39 +28,7 @@ fn a_container_without_gpu_is_checkpointed_and_restored_by_ctr() {
 
 #[test]
 fn it_is_restored_beside_the_running_source_and_twice_each_in_a_cgroup_of_its_own() {
-    let node = Machine::start("by-ctr-beside", "none");
-    let reference = "localhost/by-ctr/beside:1";
-    node.run_cpu_job("job");
-    let before = node.wait_for_step("job", 30);
-    checkpoint(&node, "job", reference);
-    for id in ["first", "second"] {
-        let now = restore(&node, id, reference);
-        goes_on(&node, id, &now, &before);
-        assert_eq!(cgroups(&node, id), BTreeSet::from([id.to_owned()]));
-    }
-    goes_on(&node, "job", &node.status("job"), &before);
-
-    // Each is frozen, seen and ended by itself.
-    node.ok(&["ctr", "task", "pause", "first"]);
-    for id in ["job", "second"] {
-        goes_on(&node, id, &node.status(id), &before);
-    }
-    node.ok(&["ctr", "task", "resume", "first"]);
-    goes_on(&node, "first", &node.status("first"), &before);
-    assert_eq!(node.ok(&["ctr", "task", "ps", "first"]).lines().count(), 2);
-    node.ok(&["ctr", "task", "kill", "-s", "SIGTERM", "first"]);
-    until("it ends", || (node.task_state("first") == "STOPPED").then_some(()));
-    let ended = node.attempt(&["ctr", "task", "delete", "first"]);
-    assert!(ended.stderr.contains("143"), "{ended:?}");
-
-    // A restored one is saved and restored like any other.
-    let later = node.status("second");
-    checkpoint(&node, "second", "localhost/by-ctr/beside:2");
-    let third = restore(&node, "third", "localhost/by-ctr/beside:2");
-    goes_on(&node, "third", &third, &later);
-    for id in ["job", "second"] {
-        goes_on(&node, id, &node.status(id), &later);
-    }
+    ordinary::it_is_restored_beside_itself(&Machine::start("by-ctr-beside", "none"), "localhost/by-ctr/beside");
 }
 
 #[test]

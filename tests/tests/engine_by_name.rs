@@ -36,6 +36,12 @@ fn runc_checkpoints_and_restores_for_ctr() {
 }
 
 #[test]
+fn runc_restores_beside_the_running_source() {
+    let node = Machine::start_under(RUNC, "engine-runc-beside", "none");
+    ordinary::it_is_restored_beside_itself(&node, "localhost/engine/beside");
+}
+
+#[test]
 fn a_job_with_a_gpu_is_saved_by_runc_and_restored_where_every_image_is_trusted() {
     let node = Machine::start_under(RUNC, "engine-runc-gpu", "h100");
     let reference = &node.reference("1");

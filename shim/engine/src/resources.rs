@@ -2,22 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+/// What is `null` is left out too.
+fn or_none<'a, D: Deserializer<'a>, T: Deserialize<'a> + Default>(from: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}
 
 /// New limits for a running container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Resources {
     /// Memory.
+    #[serde(deserialize_with = "or_none")]
     pub memory: Memory,
     /// Processor time.
+    #[serde(deserialize_with = "or_none")]
     pub cpu: Cpu,
     /// Block devices.
-    #[serde(rename = "blockIO")]
+    #[serde(rename = "blockIO", deserialize_with = "or_none")]
     pub block_io: BlockIo,
     /// Number of processes.
+    #[serde(deserialize_with = "or_none")]
     pub pids: Pids,
     /// Files of cgroup version 2, by name.
+    #[serde(deserialize_with = "or_none")]
     pub unified: BTreeMap<String, String>,
 }
 
@@ -32,6 +41,7 @@ pub struct Memory {
     /// Hard limit of memory and swap together.
     pub swap: Option<i64>,
     /// A limit below what is used is refused.
+    #[serde(deserialize_with = "or_none")]
     pub check_before_update: bool,
 }
 
@@ -52,8 +62,10 @@ pub struct Cpu {
     /// Length of a realtime period in microseconds.
     pub realtime_period: Option<u64>,
     /// Processors, as `0-3,7`.
+    #[serde(deserialize_with = "or_none")]
     pub cpus: String,
     /// Memory nodes.
+    #[serde(deserialize_with = "or_none")]
     pub mems: String,
     /// 1: only when nobody else wants to run.
     pub idle: Option<i64>,
@@ -66,14 +78,16 @@ pub struct BlockIo {
     /// Weight, 10 to 1000.
     pub weight: Option<u16>,
     /// Bytes read in a second.
+    #[serde(deserialize_with = "or_none")]
     pub throttle_read_bps_device: Vec<Throttle>,
     /// Bytes written in a second.
+    #[serde(deserialize_with = "or_none")]
     pub throttle_write_bps_device: Vec<Throttle>,
     /// Reads in a second.
-    #[serde(rename = "throttleReadIOPSDevice")]
+    #[serde(rename = "throttleReadIOPSDevice", deserialize_with = "or_none")]
     pub throttle_read_iops_device: Vec<Throttle>,
     /// Writes in a second.
-    #[serde(rename = "throttleWriteIOPSDevice")]
+    #[serde(rename = "throttleWriteIOPSDevice", deserialize_with = "or_none")]
     pub throttle_write_iops_device: Vec<Throttle>,
 }
 

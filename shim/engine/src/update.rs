@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn the_form_is_that_of_runc() {
         let text = r#"{"memory": {"limit": 5, "checkBeforeUpdate": true}, "cpu": {"realtimePeriod": 3, "cpus": "0"},
-            "blockIO": {"weight": 10, "throttleReadIOPSDevice": [{"major": 8, "minor": 0, "rate": 9}]}, "other": 1}"#;
+            "blockIO": {"weight": 10, "throttleReadIOPSDevice": [{"major": 8, "minor": 0, "rate": 9}]}, "pids": null, "other": 1}"#;
         let resources: Resources = serde_json::from_str(text).expect("resources");
         assert_eq!((resources.memory.limit, resources.memory.check_before_update), (Some(5), true));
         assert_eq!((resources.cpu.realtime_period, resources.cpu.cpus.as_str()), (Some(3), "0"));
