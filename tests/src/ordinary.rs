@@ -199,9 +199,11 @@ impl Machine {
     fn cgroups(&self, id: &str) -> BTreeSet<String> {
         let (_, pid) = self.task(id).expect("a task");
         let text = self.ok(&["cat", &format!("/proc/{pid}/cgroup")]);
-        let legacy = text.contains(":freezer:");
-        let controlled = |line: &&str| line.contains(":freezer:") || line.contains(":memory:") || !legacy;
-        text.lines().filter(controlled).filter_map(|line| line.rsplit('/').next()).map(str::to_owned).collect()
+        let last = |line: &str| line.rsplit('/').next().unwrap_or_default().to_owned();
+        // On a machine of version 1 there is nothing in the other; on a view of version 2 it is the other way round.
+        let unified = text.lines().find(|line| line.starts_with("0::") && *line != "0::/");
+        let legacy = |line: &&str| line.contains(":freezer:") || line.contains(":memory:");
+        unified.map_or_else(|| text.lines().filter(legacy).map(last).collect(), |line| BTreeSet::from([last(line)]))
     }
 }
 

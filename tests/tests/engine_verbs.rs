@@ -198,8 +198,11 @@ fn difference(node: &Machine, (line, status, print): &Step) -> Vec<String> {
 }
 
 fn words(text: &str) -> Vec<Vec<String>> {
-    let masked = |word: &str| word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect::<String>();
-    let short = |word: &str| masked(word).replace("00", "0").replace("00", "0");
+    let short = |word: &str| {
+        let mut masked: Vec<char> = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        masked.dedup_by(|a, b| *a == '0' && *b == '0');
+        masked.into_iter().collect()
+    };
     text.lines().map(|line| line.split_whitespace().map(short).collect()).collect()
 }
 
