@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_checkpoint::engine::{Dump, Engine as Freezable};
 use baton_fault::{Attempt, Code, Fault, Result};
 use serde::{Deserialize, Serialize};
+use tokio::sync::RwLock;
 
 use crate::children::{self, Finished, Streams};
 use crate::options::Options;
@@ -39,6 +41,10 @@ pub struct Engine {
     no_new_keyring: bool,
     id: String,
     bundle: PathBuf,
+    /// Held by signals on their way: a container is deleted once they have been answered. Else containerd, which hangs
+    /// up on what it has deleted, takes the missing answer for a failure.
+    #[serde(skip)]
+    signals: Arc<RwLock<()>>,
 }
 
 impl Engine {
@@ -60,6 +66,7 @@ impl Engine {
             no_new_keyring: options.no_new_keyring,
             id: id.to_string(),
             bundle: bundle.to_path_buf(),
+            signals: Arc::default(),
         })
     }
 
@@ -162,6 +169,7 @@ impl Engine {
 
     /// Signals the init, or every process of the container.
     pub async fn kill(&self, signal: u32, all: bool) -> Result<()> {
+        let _on_its_way = self.signals.read().await;
         let mut command = self.command("kill");
         if all {
             command.arg("--all");
@@ -172,6 +180,7 @@ impl Engine {
 
     /// Removes the container's cgroup and state; with `force`, kills what still runs.
     pub async fn delete(&self, force: bool) -> Result<()> {
+        drop(self.signals.write().await);
         let mut command = self.command("delete");
         if force {
             command.arg("--force");
