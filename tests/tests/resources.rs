@@ -97,11 +97,11 @@ fn limits_are_changed_while_it_runs_by_whatever_engine() {
     for options in [&[][..], &["--runtime-config-path", "/tmp/runc"]] {
         node.run_detached(options, IMAGE, "job", &["/counter", "--cpu"]);
         let shim = node.task_service("job");
-        let resources = r#"{"memory": {"limit": 123456512, "reservation": 61440000}, "cpu": {"shares": 512, "quota": 30000,
+        let resources = r#"{"memory": {"limit": 123453440, "reservation": 61440000}, "cpu": {"shares": 512, "quota": 30000,
             "period": 100000, "cpus": "0"}, "pids": {"limit": 77}}"#;
         shim.update(resources).expect("update");
         let numbers = [
-            ("memory", "memory.limit_in_bytes", 123_456_512),
+            ("memory", "memory.limit_in_bytes", 123_453_440),
             ("memory", "memory.soft_limit_in_bytes", 61_440_000),
             ("cpu", "cpu.shares", 512),
             ("cpu", "cpu.cfs_quota_us", 30_000),
@@ -114,7 +114,7 @@ fn limits_are_changed_while_it_runs_by_whatever_engine() {
         // What is not named stays.
         shim.update(r#"{"pids": {"limit": 99}}"#).expect("update");
         assert_eq!(cgroup_number(&node, "pids", "pids.max"), 99);
-        assert_eq!(cgroup_number(&node, "memory", "memory.limit_in_bytes"), 123_456_512);
+        assert_eq!(cgroup_number(&node, "memory", "memory.limit_in_bytes"), 123_453_440);
         let now = node.first_status("job");
         node.wait_for_step("job", now.step + 5);
         shim.kill("", 9).expect("kill");
