@@ -109,7 +109,10 @@ pub fn goes_on_elsewhere(left: &mut Machine, right: &mut Machine) -> Result<()> 
     left.ok(&format!("ctr image export --skip-manifest-json /tmp/checkpoint.tar {reference}"))?;
     left.ok(&format!("busybox httpd -p {PORT} -h /tmp"))?;
     let from = left.side().address();
-    right.ok(&format!("busybox wget -q -O /tmp/checkpoint.tar http://{from}:{PORT}/checkpoint.tar"))?;
+    let sum = left.ok("sha256sum </tmp/checkpoint.tar")?;
+    let fetch = format!("busybox wget -q -O /tmp/checkpoint.tar http://{from}:{PORT}/checkpoint.tar");
+    // The emulated network now and then ends a connection early.
+    right.ok(&until(&format!("{fetch} && test \"$(sha256sum </tmp/checkpoint.tar)\" = '{}'", sum.trim())))?;
     right.ok("ctr image import --no-unpack /tmp/checkpoint.tar")?;
     right.ok(&format!("ctr container restore --live --rw job {reference}"))?;
     let there = step(right, "job", 0)?;
