@@ -136,6 +136,35 @@ fn a_group_that_others_run_in_is_never_touched_and_a_restore_makes_nothing_else(
     node.ok(&["baton", "delete", "--force", "again"]);
 }
 
+#[test]
+fn a_cgroup_namespace_begins_at_the_restored_containers_own_cgroup() {
+    let node = Machine::start("hand-cgroupns", "none");
+    node.bundle("/tmp/b", &["/counter", "--cpu", "--socket", "/tmp/s"], |config| {
+        config["linux"]["cgroupsPath"] = json!("/by-hand/space");
+        config["linux"]["namespaces"].as_array_mut().expect("namespaces").push(json!({ "type": "cgroup" }));
+        config["mounts"].as_array_mut().expect("mounts").retain(|mount| mount["type"] != "cgroup");
+    });
+    let freezer = |id: &str| {
+        let text = node.ok(&["baton", "exec", id, "grep", ":freezer:", "/proc/1/cgroup"]);
+        text.trim().rsplit(':').next().expect("a path").to_owned()
+    };
+    node.ok(&["sh", "-c", "baton run --detach --bundle /tmp/b job </dev/null >/dev/null 2>&1"]);
+    let before = status(&node, "job");
+    assert_eq!(freezer("job"), "/");
+    node.ok(&["baton", "checkpoint", "--image-path", "/tmp/i", "job"]);
+    node.ok(&[
+        "sh",
+        "-c",
+        "baton restore --detach --bundle /tmp/b --image-path /tmp/i again </dev/null >/dev/null 2>&1",
+    ]);
+    assert!(status(&node, "again").step >= before.step);
+    assert_eq!(freezer("again"), "/");
+    let pid = node.ok(&["baton", "ps", "--format", "json", "again"]);
+    let pid = pid.trim().trim_matches(['[', ']']).to_owned();
+    assert!(node.ok(&["cat", &format!("/proc/{pid}/cgroup")]).contains(":freezer:/by-hand/space"));
+    node.ok(&["baton", "delete", "--force", "again"]);
+}
+
 /// Numbers sent over TCP, and a file that is open under a name that it has no more.
 const BUSY: &str = "busybox sleep 100000 | busybox nc -l -p 7000 >/tmp/heard & \
     echo kept >/tmp/a; exec 3</tmp/a; ln /tmp/a /tmp/b; rm /tmp/a; \
