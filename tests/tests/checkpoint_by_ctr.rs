@@ -1,6 +1,6 @@
 //! containerd's own checkpoint and restore, as `ctr` has them: each proven by a counter that goes on from where it was.
 
-use baton_tests::job::Status;
+use baton_tests::job::{IMAGE, Status};
 use baton_tests::machine::Machine;
 use baton_tests::ordinary;
 use baton_tests::until::until;
@@ -65,6 +65,25 @@ fn the_task_alone_is_checkpointed_into_a_flat_folder_and_stopped_when_asked_to()
     let wait = (now.step + 10).to_string();
     node.ok(&[&engine[..], &["exec", "again", "/counter", "wait", &wait]].concat());
     node.ok(&[&engine[..], &["delete", "--force", "again"]].concat());
+}
+
+#[test]
+fn a_shell_on_a_terminal_goes_on_on_the_terminal_of_whoever_restores_it() {
+    let node = Machine::start("by-ctr-terminal", "none");
+    let reference = "localhost/by-ctr/terminal:1";
+    let mut terminal = node.on_terminal(&node.run_line(&["-t", IMAGE, "job", "/bin/sh"]), 24, 80);
+    terminal.type_in("number=41; echo now $((number - 1))\n");
+    terminal.shows("now 40");
+    checkpoint(&node, "job", reference);
+    node.ok(&["ctr", "task", "kill", "-s", "SIGKILL", "job"]);
+    assert_eq!(terminal.end(), Some(137));
+
+    let restore = ["ctr", "container", "restore", "--live", "--rw", "again", reference];
+    let mut terminal = node.on_terminal(&restore, 24, 80);
+    terminal.type_in("echo then $((number + 1))\n");
+    terminal.shows("then 42");
+    terminal.type_in("exit 5\n");
+    assert_eq!(terminal.end(), Some(5));
 }
 
 #[test]
