@@ -67,6 +67,20 @@ impl Machine {
         self.find_process(|command| is_program(command, name))
     }
 
+    /// The numbers that this machine has for the node's processes of that program, so that they can be signalled without
+    /// a program that does it. Those in containers are not among them.
+    pub fn host_pids_of(&self, name: &str) -> Vec<i32> {
+        let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let home = namespace(self.pid());
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_wanted = |pid: &i32| {
+            let program = fs::read_link(format!("/proc/{pid}/exe"));
+            program.is_ok_and(|program| program.file_name().is_some_and(|file| file == name)) && namespace(*pid) == home
+        };
+        pids.filter(is_wanted).collect()
+    }
+
     /// Ends a process of the node at once, and waits until it is gone.
     ///
     /// # Panics
