@@ -1,5 +1,15 @@
 //! `baton`: an OCI runtime command line with runc's arguments, and the operator's verbs.
 
+/// Writes a line to standard output.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::report::out(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Writes to standard output as it is.
+macro_rules! say_text {
+    ($($text:tt)*) => { $crate::report::out(format_args!($($text)*)) };
+}
+
 mod arguments;
 mod globals;
 mod oci;
@@ -30,7 +40,7 @@ fn main() -> ExitCode {
 
 fn dispatch(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
     if globals.version {
-        print!("{}", usage::version());
+        say_text!("{}", usage::version());
         return Ok(ExitCode::SUCCESS);
     }
     let Some((verb, rest)) = args.split_first() else {
@@ -50,6 +60,6 @@ fn dispatch(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
 }
 
 fn help() -> Result<ExitCode> {
-    print!("{}", usage::HELP);
+    say_text!("{}", usage::HELP);
     Ok(ExitCode::SUCCESS)
 }

@@ -33,6 +33,16 @@ fn json_line(fault: &Fault) -> String {
     format!("{}\n", serde_json::json!({ "level": "error", "msg": fault.to_string(), "time": now }))
 }
 
+/// Writes to standard output. A reader that has gone, as `head` does, has read what it wanted; and what the verb has done
+/// is done, so it does not fail for what cannot be told.
+pub fn out(text: std::fmt::Arguments) {
+    if let Err(err) = std::io::stdout().write_fmt(text)
+        && err.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("baton: write to standard output: {err}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

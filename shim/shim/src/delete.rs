@@ -22,7 +22,7 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// `NOT_FOUND`, or `STATE` while it runs.
 pub async fn delete(shim: &Shim, request: DeleteRequest) -> Result<DeleteResponse> {
-    let container = shim.container(&request.id)?;
+    let container = shim.settled(&request.id).await?;
     let process = container.process(&request.exec_id)?;
     let phase = process.life().phase;
     if matches!(phase, Phase::Running | Phase::Paused | Phase::Starting) {
@@ -60,7 +60,7 @@ async fn delete_container(shim: &Shim, container: &Container) -> Result<()> {
     match container.engine.delete(true).await {
         // A checkpoint that was never started is unknown to the engine.
         Err(fault) if fault.code != Code::NotFound => return Err(fault),
-        _ => {}
+        _ => container.engine.record_deletion(),
     }
     // One that was never started has been killed just now; its end is said before its deletion.
     if container.init.life().pid != 0 && tokio::time::timeout(END_PATIENCE, container.init.wait()).await.is_err() {

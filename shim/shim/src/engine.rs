@@ -29,6 +29,19 @@ const RECORD: &str = "baton-engine.json";
 /// Name of the file in the bundle with the pid of the init.
 const INIT_PID: &str = "init.pid";
 
+/// What is in that file once the engine has deleted the container.
+const GONE: &[u8] = b"deleted";
+
+/// What a bundle says of the engine that runs its container.
+pub enum Recorded {
+    /// This one runs it.
+    By(Engine),
+    /// One has run it and has deleted it.
+    Gone,
+    /// Nothing that can be read.
+    Nothing,
+}
+
 /// The engine of one container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engine {
@@ -81,12 +94,24 @@ impl Engine {
         own.is_some() && self.program.canonicalize().ok() == own
     }
 
-    /// The engine that was written down in `bundle`; none when there is no readable record.
-    pub fn recorded(bundle: &Path) -> Option<Engine> {
+    /// What is written down in `bundle`.
+    pub fn recorded(bundle: &Path) -> Recorded {
         use std::io::Read;
         let mut text = Vec::new();
-        std::fs::File::open(bundle.join(RECORD)).ok()?.take(LOG_MAX).read_to_end(&mut text).ok()?;
-        serde_json::from_slice(&text).ok()
+        let read = std::fs::File::open(bundle.join(RECORD)).and_then(|file| file.take(LOG_MAX).read_to_end(&mut text));
+        match read {
+            Ok(_) if text == GONE => Recorded::Gone,
+            Ok(_) => serde_json::from_slice(&text).map_or(Recorded::Nothing, Recorded::By),
+            Err(_) => Recorded::Nothing,
+        }
+    }
+
+    /// Writes down in the bundle that the engine has deleted the container: the program that containerd has clear up
+    /// after the shim need not ask it again, and must not, as there may be another container of that name by then.
+    pub fn record_deletion(&self) {
+        if let Err(err) = std::fs::write(self.bundle.join(RECORD), GONE) {
+            log::warn!("write down that {} is deleted: {err}", self.id);
+        }
     }
 
     /// Writes down in the bundle which engine runs the container.

@@ -4,6 +4,7 @@
 //! enters namespaces, and owns the order of every pause, checkpoint and restore itself. Nothing slow runs
 //! under a lock, so State of one container never waits for another.
 
+mod abandoned;
 mod children;
 mod container;
 mod control;

@@ -1,5 +1,6 @@
 //! The shim as a program: `start`, `delete`, and the server that containerd talks to.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use containerd_shim_protos::types::introspection::RuntimeInfo;
 use serde::Deserialize;
 use time::OffsetDateTime;
 
-use crate::engine::Engine;
+use crate::abandoned;
+use crate::engine::{Engine, Recorded};
 use crate::events::Events;
 use crate::options::Options;
 use crate::task::Tasks;
@@ -58,7 +60,9 @@ impl Shim for Service {
         opts.extensions.extend(crate::options::shim_cgroup(&opts.extensions));
         schedule_as_one().map_err(|fault| Error::Other(fault.to_string()))?;
         let grouping = group(Path::new("config.json")).unwrap_or_else(|| opts.id.clone());
-        spawn(opts, &grouping, Vec::new()).await
+        let address = spawn(opts, &grouping, Vec::new()).await?;
+        abandoned::remember(&address).map_err(|fault| Error::Other(fault.to_string()))?;
+        Ok(address)
     }
 
     async fn delete_shim(&mut self) -> Result<DeleteResponse, Error> {
@@ -74,7 +78,12 @@ impl Shim for Service {
             eprintln!("{fault}");
             Settings::default()
         });
-        self.sweep(&bundle, &settings).await;
+        // containerd clears up after each shim, also after one whose container is deleted, and does not wait for us
+        // meanwhile: when the folder that we were started in is no longer the bundle of that name, there may be
+        // another container of it, which is none of our business.
+        if bundle_is_here() {
+            self.sweep(&bundle, &settings).await;
+        }
         Ok(DeleteResponse {
             pid,
             exit_status: KILLED,
@@ -122,20 +131,37 @@ impl Service {
                 eprintln!("{what}: {fault}");
             }
         };
-        // Without a readable record Create had most likely not come to the engine yet; if it had, it was ours.
-        let root = engine_root(settings, &self.namespace);
-        let ours = || Engine::new(&Options::default(), root, &self.namespace, &self.id, bundle);
-        match Engine::recorded(bundle).map_or_else(ours, Ok) {
-            Ok(engine) => report("delete the container", engine.delete(true).await),
+        let engine = match Engine::recorded(bundle) {
+            Recorded::By(engine) => Ok(Some(engine)),
+            Recorded::Gone => Ok(None),
+            // Create had most likely not come to the engine yet; if it had, it was ours.
+            Recorded::Nothing => {
+                let root = engine_root(settings, &self.namespace);
+                Engine::new(&Options::default(), root, &self.namespace, &self.id, bundle).map(Some)
+            }
+        };
+        match engine {
+            Ok(Some(engine)) => report("delete the container", engine.delete(true).await),
+            Ok(None) => {}
             Err(fault) => report("find the engine", Err(fault)),
         }
         let left = baton_checkpoint::journal::leftovers(bundle);
         baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;
+        // What follows goes by names, which may have come to be another container's meanwhile.
+        if !bundle_is_here() {
+            return;
+        }
         crate::control::remove(settings, &self.namespace, &self.id);
+        abandoned::end(bundle, &self.id).await;
         if let Err(err) = containerd_shim::mount::umount_recursive(bundle.join("rootfs").to_str(), libc::MNT_DETACH) {
             eprintln!("unmount the root filesystem: {err}");
         }
     }
+}
+
+/// Whether the folder that this program was started in still has a name.
+fn bundle_is_here() -> bool {
+    std::fs::metadata(".").is_ok_and(|folder| folder.nlink() > 0)
 }
 
 /// The engine's state for the containers of one namespace of containerd.

@@ -19,7 +19,7 @@ use containerd_shim_protos::shim_async::Task;
 use containerd_shim_protos::topics;
 use containerd_shim_protos::ttrpc;
 use containerd_shim_protos::ttrpc::r#async::TtrpcContext;
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use crate::container::{Container, say_exit};
 use crate::create::{blocking, create};
@@ -40,7 +40,10 @@ pub struct Shim {
     pub settings: Settings,
     /// Where the shim says what happened.
     pub events: Events,
+    /// None of one that is being created.
     containers: Mutex<HashMap<String, Option<Arc<Container>>>>,
+    /// Whenever a creation has ended, one way or the other.
+    settled: Notify,
     /// The driver, with its agent.
     pub gpu: NodeGpu,
     criu: OnceCell<String>,
@@ -63,6 +66,23 @@ impl Shim {
             .cloned()
             .flatten()
             .ok_or_else(|| Fault::new(Code::NotFound, format!("container {id}"), "there is none"))
+    }
+
+    /// The container of that id; one that is being created is waited for. A containerd that comes back in the middle of
+    /// a Create asks for the processes of what it finds, and would take a shim without any for one to be thrown away.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn settled(&self, id: &str) -> Result<Arc<Container>> {
+        loop {
+            let settled = self.settled.notified();
+            tokio::pin!(settled);
+            settled.as_mut().enable();
+            if !matches!(self.containers().get(id), Some(None)) {
+                return self.container(id);
+            }
+            settled.await;
+        }
     }
 
     /// CRIU's version on this node.
@@ -127,6 +147,7 @@ impl Tasks {
             namespace,
             events,
             containers: Mutex::default(),
+            settled: Notify::new(),
             gpu: NodeGpu::new(agent, settings.driver.clone()),
             settings,
             criu: OnceCell::new(),
@@ -177,8 +198,8 @@ impl Task for Tasks {
     }
 
     async fn pids(&self, _: &TtrpcContext, request: api::PidsRequest) -> ttrpc::Result<api::PidsResponse> {
-        let outcome = self.shim().and_then(|shim| pids(&*shim.container(&request.id)?));
-        answer("pids", outcome)
+        let outcome = async { pids(&*self.shim()?.settled(&request.id).await?) };
+        answer("pids", outcome.await)
     }
 
     async fn pause(&self, _: &TtrpcContext, request: api::PauseRequest) -> ttrpc::Result<api::Empty> {
@@ -304,6 +325,7 @@ impl Tasks {
             Ok(container) => {
                 control::serve(shim, &container);
                 shim.containers().insert(request.id.clone(), Some(container.clone()));
+                shim.settled.notify_waiters();
                 let pid = container.init.life().pid;
                 container.init.made(
                     || say_created(shim, request, pid),
@@ -313,6 +335,7 @@ impl Tasks {
             }
             Err(fault) => {
                 shim.containers().remove(&request.id);
+                shim.settled.notify_waiters();
                 Err(fault)
             }
         }

@@ -44,7 +44,7 @@ pub fn list(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
     let format = Format::of(&options)?;
     let containers = globals.engine().list()?;
     if options.is_on("quiet") {
-        containers.iter().for_each(|container| println!("{}", container.id));
+        containers.iter().for_each(|container| say!("{}", container.id));
         return Ok(ExitCode::SUCCESS);
     }
     match format {
@@ -52,7 +52,7 @@ pub fn list(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
         Format::Json if containers.is_empty() => print_line(&json!(null)),
         Format::Json => print_line(&containers),
         Format::Table => {
-            print!("{}", table(&containers));
+            say_text!("{}", table(&containers));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -90,7 +90,7 @@ pub fn ps(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
         Format::Json => print_line(&pids),
         Format::Table => {
             let all = run_ps(&ps_args)?;
-            print!("{}", lines_of(&all, &pids)?);
+            say_text!("{}", lines_of(&all, &pids)?);
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -72,13 +72,13 @@ fn print_pretty<T: Serialize>(value: &T, indent: &str) -> Result<ExitCode> {
     let form = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     let mut writer = serde_json::Serializer::with_formatter(&mut text, form);
     value.serialize(&mut writer).map_err(not_written)?;
-    println!("{}", String::from_utf8_lossy(&text));
+    say!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }
 
 /// JSON as runc prints it for programs: one line.
 fn print_line<T: Serialize>(value: &T) -> Result<ExitCode> {
-    println!("{}", serde_json::to_string(value).map_err(not_written)?);
+    say!("{}", serde_json::to_string(value).map_err(not_written)?);
     Ok(ExitCode::SUCCESS)
 }
 

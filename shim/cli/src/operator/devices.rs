@@ -54,11 +54,11 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
             "cuda": inventory.cuda_version,
             "cards": rows,
         });
-        println!("{}", serde_json::to_string_pretty(&all).map_err(|err| Fault::new(Code::System, "print", err))?);
+        say!("{}", serde_json::to_string_pretty(&all).map_err(|err| Fault::new(Code::System, "print", err))?);
         return Ok(ExitCode::SUCCESS);
     }
     let cuda = (inventory.cuda_version / 1000, inventory.cuda_version % 1000 / 10);
-    println!("NVIDIA driver {}, CUDA {}.{}, {} GPU(s)", inventory.driver_version, cuda.0, cuda.1, rows.len());
+    say!("NVIDIA driver {}, CUDA {}.{}, {} GPU(s)", inventory.driver_version, cuda.0, cuda.1, rows.len());
     for row in &rows {
         print_row(row);
     }
@@ -73,11 +73,15 @@ fn row(card: &Card, usage: &CardUsage) -> Row {
 
 fn print_row(row: &Row) {
     let card = &row.card;
-    println!(
+    say!(
         "{:>3}  {}  {}  compute {}.{}",
-        card.index, card.uuid, card.model, card.compute_capability.major, card.compute_capability.minor
+        card.index,
+        card.uuid,
+        card.model,
+        card.compute_capability.major,
+        card.compute_capability.minor
     );
-    println!(
+    say!(
         "     /dev/nvidia{}  PCI {}  {} of {} used, {} free{}",
         card.minor,
         card.pci_bus_id,
@@ -87,11 +91,11 @@ fn print_row(row: &Row) {
         if card.mig_enabled { "  MIG enabled" } else { "" }
     );
     if row.users.is_empty() {
-        println!("     nobody uses it");
+        say!("     nobody uses it");
     }
     for user in &row.users {
         let bytes = user.bytes.map_or_else(|| "unknown".to_string(), |bytes| Bytes(bytes).to_string());
-        println!("     process {}  {}  in {}", user.pid, bytes, user.cgroup);
+        say!("     process {}  {}  in {}", user.pid, bytes, user.cgroup);
     }
 }
 

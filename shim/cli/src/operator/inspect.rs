@@ -41,9 +41,9 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     })?;
     if json {
         let manifest = serde_json::to_string_pretty(&inspection.manifest);
-        println!("{}", manifest.map_err(|err| Fault::new(Code::System, "print", err))?);
+        say!("{}", manifest.map_err(|err| Fault::new(Code::System, "print", err))?);
     } else {
-        println!("{}", inspection.to_string().trim_end());
+        say!("{}", inspection.to_string().trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,9 +38,9 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     let request = Request { reference, stop, push };
     let saved = super::wait(ask(&settings.paths.run, &containerd.namespace, &container, &Ask::Save(request)))?;
     if json {
-        println!("{}", serde_json::to_string(&saved).map_err(|err| Fault::new(Code::System, "print", err))?);
+        say!("{}", serde_json::to_string(&saved).map_err(|err| Fault::new(Code::System, "print", err))?);
     } else {
-        print!("{}", render(&container, &saved, push));
+        say_text!("{}", render(&container, &saved, push));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,6 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     let mut text = Vec::new();
     std::io::stdin().lock().take(ORDER_MAX).read_to_end(&mut text).attempt(|| "read an order for image work")?;
     let report = super::wait(Order::parse(&text)?.carry_out())?;
-    println!("{}", serde_json::to_string(&report).map_err(|err| Fault::new(Code::System, "print a report", err))?);
+    say!("{}", serde_json::to_string(&report).map_err(|err| Fault::new(Code::System, "print a report", err))?);
     Ok(ExitCode::SUCCESS)
 }
