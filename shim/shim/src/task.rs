@@ -30,6 +30,9 @@ use crate::state::{pids, state};
 use crate::status::{answer, status};
 use crate::{children, control, delete, execs, kill, save, start, stats, terminal, update};
 
+/// Longest wait for a container that is being created by those who ask for it: a creation takes some milliseconds.
+const CREATE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What the calls of one shim share.
 pub struct Shim {
     /// containerd's namespace.
@@ -68,21 +71,28 @@ impl Shim {
             .ok_or_else(|| Fault::new(Code::NotFound, format!("container {id}"), "there is none"))
     }
 
-    /// The container of that id; one that is being created is waited for. A containerd that comes back in the middle of
-    /// a Create asks for the processes of what it finds, and would take a shim without any for one to be thrown away.
+    /// The container of that id; one that is being created is waited for, at most for [`CREATE_PATIENCE`]. A containerd
+    /// that comes back in the middle of a Create asks for the processes of what it finds, and would take a shim without
+    /// any for one to be thrown away. It waits for the answer as long as that takes, and a creation whose client is gone
+    /// may never end, as nobody opens the other ends of its streams.
     ///
     /// # Errors
-    /// `NOT_FOUND`.
+    /// `NOT_FOUND`, also of one that is still being created then.
     pub async fn settled(&self, id: &str) -> Result<Arc<Container>> {
-        loop {
-            let settled = self.settled.notified();
-            tokio::pin!(settled);
-            settled.as_mut().enable();
-            if !matches!(self.containers().get(id), Some(None)) {
-                return self.container(id);
+        let settled = async {
+            loop {
+                let settled = self.settled.notified();
+                tokio::pin!(settled);
+                settled.as_mut().enable();
+                if !matches!(self.containers().get(id), Some(None)) {
+                    return;
+                }
+                settled.await;
             }
-            settled.await;
-        }
+        };
+        // Whether in time or not: the answer is what there is now.
+        let _ = tokio::time::timeout(CREATE_PATIENCE, settled).await;
+        self.container(id)
     }
 
     /// CRIU's version on this node.
@@ -305,7 +315,8 @@ impl Task for Tasks {
 
     async fn shutdown(&self, _: &TtrpcContext, _: api::ShutdownRequest) -> ttrpc::Result<api::Empty> {
         match &self.0 {
-            Ok(shim) if shim.containers().is_empty() => {
+            // Nor does what is being created keep it: a containerd that wants the end of the shim has given that up.
+            Ok(shim) if shim.containers().values().all(Option::is_none) => {
                 shim.events.flush().await;
                 shim.exit.signal();
             }
