@@ -25,7 +25,7 @@ pub struct Pod<'a> {
     /// Its id.
     pub id: String,
     name: String,
-    pids: u8,
+    namespaces: Value,
 }
 
 impl Machine {
@@ -35,17 +35,29 @@ impl Machine {
     }
 
     /// Runs a pod under a runtime handler.
+    pub fn pod_with(&self, handler: &str, name: &str, pids: u8) -> Pod<'_> {
+        self.pod_in(handler, name, json!({ "pid": pids }))
+    }
+
+    /// Runs a pod with a user namespace of its own, whose ids are those of the node from a number on.
+    pub fn pod_of_users(&self, handler: &str, name: &str, from: u32) -> Pod<'_> {
+        let ids = json!([{ "container_id": 0, "host_id": from, "length": 65536 }]);
+        let users = json!({ "mode": 0, "uids": ids, "gids": ids });
+        self.pod_in(handler, name, json!({ "pid": PID_PER_CONTAINER, "userns_options": users }))
+    }
+
+    /// Runs a pod under a runtime handler, with namespaces in CRI's words.
     ///
     /// # Panics
     /// When it does not start.
-    pub fn pod_with(&self, handler: &str, name: &str, pids: u8) -> Pod<'_> {
+    fn pod_in(&self, handler: &str, name: &str, namespaces: Value) -> Pod<'_> {
         let config = json!({
             "metadata": { "name": name, "namespace": "default", "uid": name, "attempt": 0 },
             "log_directory": format!("/var/log/pods/{name}"),
             // Kubernetes has a cgroup for each pod.
             "linux": {
                 "cgroup_parent": format!("/pods/{name}"),
-                "security_context": { "namespace_options": { "pid": pids } },
+                "security_context": { "namespace_options": namespaces },
             },
         });
         self.write(&config_file(name), config.to_string());
@@ -57,7 +69,7 @@ impl Machine {
             assert!(done.status.success() || early, "{}", self.tell(&["crictl", "runp"], &done));
             done.status.success().then(|| done.stdout.trim().to_owned())
         });
-        Pod { node: self, id, name: name.to_owned(), pids }
+        Pod { node: self, id, name: name.to_owned(), namespaces }
     }
 }
 
@@ -78,7 +90,7 @@ impl Pod<'_> {
             "image": { "image": image },
             "command": command,
             "log_path": format!("{name}.log"),
-            "linux": { "security_context": { "namespace_options": { "pid": self.pids } } },
+            "linux": { "security_context": { "namespace_options": self.namespaces } },
         });
         for (key, value) in more.as_object().into_iter().flatten() {
             config[key] = value.clone();

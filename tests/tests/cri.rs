@@ -109,6 +109,32 @@ fn the_containers_of_a_pod_share_one_shim_and_what_the_pod_shares() {
 }
 
 #[test]
+fn a_pod_of_a_user_namespace_sees_the_files_of_its_image_as_its_own() {
+    let node = Machine::start("cri-users", "none");
+    let mounts = || node.ok(&["cat", "/proc/self/mountinfo"]).lines().map(place).collect::<Vec<_>>();
+    let before = mounts();
+    for (handler, from) in [(RUNC, 200_000), (BY_PATH, 300_000), (BY_NAME, 400_000)] {
+        let pod = node.pod_of_users(handler, &format!("users-{handler}"), from);
+        let job = pod.run("job", &["sh", "-c", "sleep 1000"]);
+        let ask = |question: &str| node.ok(&["crictl", "exec", "--sync", &job, "sh", "-c", question]);
+        let map = ask("cat /proc/self/uid_map");
+        assert_eq!(map.split_whitespace().collect::<Vec<_>>(), ["0", &from.to_string(), "65536"], "{handler}");
+        assert_eq!(ask("stat -c %u:%g /counter /bin/sh; echo new >/new; stat -c %u:%g /new"), "0:0\n0:0\n0:0\n");
+        let file = format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{job}/rootfs");
+        let owners = node.ok(&["stat", "-c", "%u:%g", &format!("{file}/counter"), &format!("{file}/new")]);
+        assert_eq!(owners, format!("{from}:{from}\n{from}:{from}\n"), "{handler}");
+        pod.remove();
+        until_equal("the shim ends", &Vec::<String>::new(), || shims(&node));
+    }
+    until_equal("no mount is left", &before, mounts);
+}
+
+/// Where a line of mountinfo says that a mount is.
+fn place(line: &str) -> String {
+    line.split_whitespace().nth(4).unwrap_or_default().to_owned()
+}
+
+#[test]
 fn a_container_of_a_pod_gets_the_card_that_it_asks_for() {
     let node = Machine::start("cri-card", "h100x2");
     let cards = node.cards();

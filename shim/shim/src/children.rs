@@ -181,7 +181,11 @@ fn orphans(name: &str) -> Vec<u32> {
         .collect()
 }
 
-fn spawn(command: &mut Command) -> Result<std::process::Child> {
+/// Starts a program.
+///
+/// # Errors
+/// `UNAVAILABLE`.
+pub fn spawn(command: &mut Command) -> Result<std::process::Child> {
     let name = name(command);
     command.spawn().map_err(|err| {
         let advice = match err.kind() {

@@ -12,10 +12,11 @@ use baton_fault::{Attempt, Code, Fault, Result};
 use baton_image::Checkpoint;
 use containerd_shim::asynchronous::io::Stdio;
 use containerd_shim::asynchronous::util::mount_rootfs;
-use containerd_shim_protos::api::CreateTaskRequest;
+use containerd_shim_protos::api::{CreateTaskRequest, Mount};
 
 use crate::container::{Container, watched};
 use crate::engine::{Engine, beside_the_shim};
+use crate::idmapped::Idmapped;
 use crate::options::Options;
 use crate::own_cgroup;
 use crate::process::Process;
@@ -264,13 +265,22 @@ async fn mount(request: &CreateTaskRequest, bundle: &Path) -> Result<bool> {
     }
     std::fs::create_dir_all(&rootfs).attempt(|| format!("make {}", rootfs.display()))?;
     for mount in &request.rootfs {
-        if let Err(err) = mount_rootfs(mount, &rootfs).await {
+        if let Err(fault) = mount_one(mount, &rootfs).await {
             unmount(bundle);
-            return Err(Fault::new(Code::System, format!("mount the root filesystem of {}", request.id), err)
-                .advise("see whether containerd's snapshotter works"));
+            return Err(fault.during(format!("mount the root filesystem of {}", request.id)));
         }
     }
     Ok(true)
+}
+
+async fn mount_one(mount: &Mount, rootfs: &Path) -> Result<()> {
+    if let Some(idmapped) = Idmapped::asked(mount)? {
+        return idmapped.mount(rootfs).await;
+    }
+    mount_rootfs(mount, rootfs).await.map_err(|err| {
+        Fault::new(Code::System, format!("mount {}", rootfs.display()), err)
+            .advise("see whether containerd's snapshotter works")
+    })
 }
 
 /// Unmounts the root filesystem; what is not mounted is no error.

@@ -17,6 +17,7 @@ mod events;
 mod execs;
 mod headroom;
 mod hierarchy;
+mod idmapped;
 mod info;
 mod kill;
 mod logger;
@@ -37,14 +38,23 @@ mod task;
 mod terminal;
 mod trust;
 mod update;
+mod user_namespace;
 
 use baton_fault::{Code, Fault, Result};
 
 /// containerd's name of the runtime.
 const RUNTIME: &str = baton_config::names::RUNTIME;
 
+fn main() {
+    // Before there is a second thread, and without what the library does at every start.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == user_namespace::VERB) {
+        return user_namespace::hold();
+    }
+    serve();
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn serve() {
     match usage() {
         Ok(Asked::Version) => return info::print_version(),
         Ok(Asked::Rest) => {}
