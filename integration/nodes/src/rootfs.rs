@@ -122,7 +122,8 @@ fn kernel_trees(cell: &Cell, root: &Path) -> Result<()> {
     let strict = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let hierarchies = cgroup::hierarchies()?;
     attach(Some("proc".as_ref()), &root.join("proc"), Some("proc"), strict, "")?;
-    attach(Some("sysfs".as_ref()), &root.join("sys"), Some("sysfs"), strict | MsFlags::MS_RDONLY, "")?;
+    // Writable as on any machine: the kernel gives a user namespace no sysfs with more rights than are seen already.
+    attach(Some("sysfs".as_ref()), &root.join("sys"), Some("sysfs"), strict, "")?;
     let top = root.join("sys/fs/cgroup");
     if cell.cgroup2 || hierarchies.iter().all(cgroup::Hierarchy::is_v2) {
         attach(Some("cgroup2".as_ref()), &top, Some("cgroup2"), strict, "")?;

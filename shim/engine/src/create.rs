@@ -18,6 +18,7 @@ use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::container::{chain, engine, record_start, write_pid_file};
 use crate::rooted::Rooted;
+use crate::sources::Sources;
 use crate::stand_in::{self, StandIn};
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
@@ -122,7 +123,8 @@ impl Engine {
                 .map_err(|fault| baton_hook::fault(&bundle.path).unwrap_or(fault))?;
             return self.finish(id, create, &bundle, &folder, pid);
         }
-        let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup)?;
+        let sources = Sources::of(&bundle)?;
+        let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup, sources.as_ref())?;
         let shown = stand_in.as_ref().map_or(bundle.path.as_path(), StandIn::path);
         // The hook has no other way to the user: its standard error is the container's.
         let failed = |err| baton_hook::fault(shown).unwrap_or_else(|| engine(&what, &err));

@@ -45,6 +45,7 @@ mod resume;
 mod rooted;
 mod run;
 mod seccomp;
+mod sources;
 mod stand_in;
 mod start;
 mod state;

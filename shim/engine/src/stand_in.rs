@@ -8,6 +8,7 @@
 //!   host has no process N, creation fails.
 //! - The propagation `rslave` of the root filesystem becomes `slave`, and so on: libcontainer knows only the words
 //!   without `r`, and takes all of them for what is below too.
+//! - A container with a user namespace finds the sources of its bind mounts where [`Sources`] has put them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,6 +21,7 @@ use oci_spec::runtime::{LinuxNamespaceType, Mount, MountBuilder, Spec};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::external::is_cgroup;
+use crate::sources::Sources;
 
 /// Removed with the value.
 #[derive(Debug)]
@@ -28,10 +30,22 @@ pub(crate) struct StandIn(PathBuf);
 impl StandIn {
     /// The stand-in for a container's bundle, if it needs one; in the folder `root` of all containers, under a name that
     /// is no container's.
-    pub(crate) fn of(bundle: &Bundle, root: &Path, id: &str, systemd: bool) -> Result<Option<StandIn>> {
+    pub(crate) fn of(
+        bundle: &Bundle,
+        root: &Path,
+        id: &str,
+        systemd: bool,
+        sources: Option<&Sources>,
+    ) -> Result<Option<StandIn>> {
         let cgroup = Cgroup::asked_for(&bundle.spec, id, systemd)?;
-        let Some(spec) = spec(bundle, &cgroup)? else {
-            return Ok(None);
+        let spec = match (spec(bundle, &cgroup)?, sources) {
+            (None, None) => return Ok(None),
+            (Some(spec), None) => spec,
+            (spec, Some(sources)) => {
+                let mut spec = spec.unwrap_or_else(|| rooted(bundle));
+                sources.put_into(&mut spec);
+                spec
+            }
         };
         let stand_in = StandIn(place(root, id));
         // One may be left of a creation that was killed.
@@ -99,7 +113,7 @@ pub(crate) fn spec(bundle: &Bundle, cgroup: &Cgroup) -> Result<Option<Spec>> {
     if !cgroups && propagation.is_none() {
         return Ok(None);
     }
-    let mut spec = bundle.spec.clone();
+    let mut spec = rooted(bundle);
     if cgroups {
         let mut mounts = Vec::new();
         for mount in bundle.mounts() {
@@ -115,10 +129,16 @@ pub(crate) fn spec(bundle: &Bundle, cgroup: &Cgroup) -> Result<Option<Spec>> {
     if let (Some(word), Some(linux)) = (propagation, spec.linux_mut()) {
         linux.set_rootfs_propagation(Some(word.to_owned()));
     }
+    Ok(Some(spec))
+}
+
+/// The bundle's spec, which says the same from wherever it is read.
+fn rooted(bundle: &Bundle) -> Spec {
+    let mut spec = bundle.spec.clone();
     if let Some(root) = spec.root_mut() {
         root.set_path(bundle.rootfs.clone());
     }
-    Ok(Some(spec))
+    spec
 }
 
 /// What stands for a cgroup mount at `point`: a tmpfs with the container's group of each hierarchy. All of it is writable
