@@ -119,7 +119,8 @@ fn a_pod_of_a_user_namespace_sees_the_files_of_its_image_as_its_own() {
         let ask = |question: &str| node.ok(&["crictl", "exec", "--sync", &job, "sh", "-c", question]);
         let map = ask("cat /proc/self/uid_map");
         assert_eq!(map.split_whitespace().collect::<Vec<_>>(), ["0", &from.to_string(), "65536"], "{handler}");
-        assert_eq!(ask("stat -c %u:%g /counter /bin/sh; echo new >/new; stat -c %u:%g /new"), "0:0\n0:0\n0:0\n");
+        let owners = ask("stat -c %u:%g /counter /bin/sh; echo new >/new; stat -c %u:%g /new");
+        assert_eq!(owners.trim(), "0:0\n0:0\n0:0", "{handler}");
         let file = format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{job}/rootfs");
         let owners = node.ok(&["stat", "-c", "%u:%g", &format!("{file}/counter"), &format!("{file}/new")]);
         assert_eq!(owners, format!("{from}:{from}\n{from}:{from}\n"), "{handler}");

@@ -3,14 +3,21 @@
 //! mounts into pods below one. So each is bound to a place that everybody can reach, in a mount namespace of this
 //! process's own: the host sees none of it, and the container leaves it behind when it moves to its root filesystem.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use baton_fault::{Attempt, Result};
+use baton_fault::{Attempt, Code, Fault, Result};
+use libcontainer::syscall::SyscallError;
+use libcontainer::syscall::linux::{
+    AT_EMPTY_PATH, AT_RECURSIVE, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH, MountAttr,
+};
+use libcontainer::syscall::syscall::SyscallType;
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use oci_spec::runtime::{LinuxNamespaceType, Mount, Spec};
+use oci_spec::runtime::{LinuxIdMapping, LinuxNamespaceType, Mount, Spec};
 
 use crate::bundle::{Bundle, is_bind};
 
@@ -21,8 +28,8 @@ const PASS: u32 = 0o711;
 #[derive(Debug)]
 pub(crate) struct Sources {
     folder: PathBuf,
-    /// Source, whether with what is mounted below it, and its place.
-    places: Vec<(PathBuf, bool, PathBuf)>,
+    /// Destination, source, and the source's place.
+    places: Vec<(PathBuf, PathBuf, PathBuf)>,
 }
 
 impl Sources {
@@ -38,12 +45,12 @@ impl Sources {
         own_namespace(&folder).attempt(|| format!("make {} for the sources of bind mounts", folder.display()))?;
         let mut sources = Sources { folder, places: Vec::new() };
         for mount in bundle.mounts().iter().filter(|mount| is_bind(mount)) {
-            sources.add(mount)?;
+            sources.add(bundle, mount)?;
         }
         Ok(Some(sources))
     }
 
-    fn add(&mut self, mount: &Mount) -> Result<()> {
+    fn add(&mut self, bundle: &Bundle, mount: &Mount) -> Result<()> {
         // libcontainer says it of one that does not exist.
         let Some(source) = mount.source().as_ref().filter(|source| source.is_absolute() && source.exists()) else {
             return Ok(());
@@ -52,9 +59,19 @@ impl Sources {
         let what = || format!("bind {} to {}", source.display(), place.display());
         let made = if source.is_dir() { fs::create_dir(&place) } else { File::create(&place).map(drop) };
         made.attempt(what)?;
-        let below = takes_below(mount);
-        bind(source, &place, below).attempt(what)?;
-        self.places.push((source.clone(), below, place));
+        match owners(bundle, mount) {
+            Owners::Own => bind(source, &place, has(mount, "rbind")).attempt(what)?,
+            Owners::Shifted(namespace) => {
+                let namespace = File::open(namespace).attempt(|| format!("open {}", namespace.display()))?;
+                shift(mount, source, &place, &namespace).map_err(|err| {
+                    Fault::new(Code::System, format!("shift the owners of the files in {}", source.display()), err)
+                        .advise("its file system must know id-mapped mounts, as ext4, xfs and btrfs do")
+                })?;
+            }
+            // libcontainer says that it cannot.
+            Owners::Others => return Ok(()),
+        }
+        self.places.push((mount.destination().clone(), source.clone(), place));
         Ok(())
     }
 
@@ -62,14 +79,63 @@ impl Sources {
     pub(crate) fn put_into(&self, spec: &mut Spec) {
         let mut mounts = spec.mounts().clone().unwrap_or_default();
         for mount in mounts.iter_mut().filter(|mount| is_bind(mount)) {
-            let below = takes_below(mount);
-            let of = |place: &&(PathBuf, bool, PathBuf)| Some(&place.0) == mount.source().as_ref() && place.1 == below;
-            if let Some((_, _, place)) = self.places.iter().find(of) {
-                mount.set_source(Some(place.clone()));
-            }
+            let of = |place: &&(PathBuf, PathBuf, PathBuf)| {
+                place.0 == *mount.destination() && Some(&place.1) == mount.source().as_ref()
+            };
+            let Some((_, _, place)) = self.places.iter().find(of) else { continue };
+            let mut options = mount.options().clone().unwrap_or_default();
+            options.retain(|option| option != "idmap" && option != "ridmap");
+            mount.set_source(Some(place.clone())).set_options(Some(options));
+            mount.set_uid_mappings(None).set_gid_mappings(None);
         }
         spec.set_mounts(Some(mounts));
     }
+}
+
+/// How a mount shows the owners of its files.
+enum Owners<'a> {
+    /// As they are.
+    Own,
+    /// Shifted by this user namespace, which is the container's.
+    Shifted(&'a Path),
+    /// In another way.
+    Others,
+}
+
+fn owners<'a>(bundle: &'a Bundle, mount: &Mount) -> Owners<'a> {
+    let asked = has(mount, "idmap") || has(mount, "ridmap");
+    let own = bundle.spec.linux().as_ref();
+    match (mount.uid_mappings(), mount.gid_mappings(), bundle.namespace(LinuxNamespaceType::User)) {
+        (None, None, _) if !asked => Owners::Own,
+        (users, groups, Some(Some(namespace)))
+            if own.is_some_and(|own| is_of(users, own.uid_mappings()) && is_of(groups, own.gid_mappings())) =>
+        {
+            Owners::Shifted(namespace)
+        }
+        _ => Owners::Others,
+    }
+}
+
+/// Whether a mount's mapping is the container's; one that is not said is.
+fn is_of(mapping: &Option<Vec<LinuxIdMapping>>, own: &Option<Vec<LinuxIdMapping>>) -> bool {
+    mapping.is_none() || mapping == own
+}
+
+/// Binds a source to a place where it shows its owners shifted.
+fn shift(mount: &Mount, source: &Path, place: &Path, namespace: &File) -> std::result::Result<(), SyscallError> {
+    let (kernel, below) = (SyscallType::Linux.create_syscall(), |option| match has(mount, option) {
+        true => AT_RECURSIVE,
+        false => 0,
+    });
+    let source = source.to_str().ok_or(SyscallError::Nix(Errno::EINVAL))?;
+    let flags = libc::OPEN_TREE_CLONE | libc::O_CLOEXEC.cast_unsigned() | below("rbind");
+    let tree = kernel.open_tree(libc::AT_FDCWD, Some(source), flags)?;
+    let userns_fd = u64::try_from(namespace.as_raw_fd()).map_err(|_| SyscallError::Nix(Errno::EBADF))?;
+    let attributes = MountAttr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
+    let flags = AT_EMPTY_PATH | below("ridmap");
+    kernel.mount_setattr(tree.as_fd(), Path::new(""), flags, &attributes, size_of::<MountAttr>())?;
+    let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(place).map_err(SyscallError::IO)?;
+    kernel.move_mount(tree.as_fd(), None, place.as_fd(), None, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 impl Drop for Sources {
@@ -98,9 +164,8 @@ fn bind(source: &Path, place: &Path, below: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether a mount takes what is mounted below its source too.
-fn takes_below(mount: &Mount) -> bool {
-    mount.options().iter().flatten().any(|option| option == "rbind")
+fn has(mount: &Mount, word: &str) -> bool {
+    mount.options().iter().flatten().any(|option| option == word)
 }
 
 #[cfg(test)]
@@ -111,17 +176,23 @@ mod tests {
 
     #[test]
     fn mounts_take_their_sources_from_their_places() {
-        let mount = |source: &str, kind: &str, option: &str| {
-            let base = MountBuilder::default().destination("/x").source(source).typ(kind);
+        let mount = |destination: &str, source: &str, kind: &str, option: &str| {
+            let base = MountBuilder::default().destination(destination).source(source).typ(kind);
             base.options(vec![option.to_owned()]).build().expect("a mount")
         };
-        let mounts = [("/a", "bind", "bind"), ("/a", "bind", "rbind"), ("/b", "bind", "rbind"), ("/a", "ext4", "ro")];
-        let mounts = mounts.map(|(source, kind, option)| mount(source, kind, option)).to_vec();
+        let mounts = vec![
+            mount("/x", "/a", "bind", "ridmap"),
+            mount("/y", "/a", "bind", "rbind"),
+            mount("/z", "/a", "bind", "rbind"),
+            mount("/x", "/a", "ext4", "ro"),
+        ];
         let mut spec = SpecBuilder::default().mounts(mounts).build().expect("a spec");
-        let places = vec![("/a".into(), true, "/s/0".into()), ("/a".into(), false, "/s/1".into())];
+        let places = vec![("/y".into(), "/a".into(), "/s/1".into()), ("/x".into(), "/a".into(), "/s/0".into())];
         let sources = Sources { folder: "/nowhere/s".into(), places };
         sources.put_into(&mut spec);
-        let placed: Vec<_> = spec.mounts().iter().flatten().filter_map(|mount| mount.source().clone()).collect();
-        assert_eq!(placed, ["/s/1", "/s/0", "/b", "/a"].map(PathBuf::from));
+        let mounts: Vec<_> = spec.mounts().iter().flatten().collect();
+        let placed: Vec<_> = mounts.iter().filter_map(|mount| mount.source().clone()).collect();
+        assert_eq!(placed, ["/s/0", "/s/1", "/a", "/a"].map(PathBuf::from));
+        assert!(!has(mounts[0], "ridmap") && has(mounts[1], "rbind"));
     }
 }
