@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn mappings_are_read_and_written_as_the_kernel_takes_them() {
-        let mapping = |text| Mapping::parse(text).map(|mapping| mapping.lines());
+        let mapping = |text: &str| Mapping::parse(text).map(|mapping| mapping.lines());
         assert_eq!(mapping("0:100000:65536").as_deref(), Some("0 100000 65536\n"));
         assert_eq!(mapping("0:1000:1,1:4294901760:65535").as_deref(), Some("0 1000 1\n1 4294901760 65535\n"));
         for wrong in ["", "0", "0:1", "0:1:2:3", "0:1:0", "0:-1:2", "0:1:4294967296", "a:1:2", "0:1:2,", "0 1 2"] {
