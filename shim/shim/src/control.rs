@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use baton_checkpoint::control::{Answer, Ask, receive, send, socket};
 use baton_config::Settings;
 use baton_fault::{Attempt, Result};
-use tokio::io::BufReader;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::container::Container;
@@ -64,7 +64,12 @@ fn remove_file(path: &std::path::Path) {
 async fn answer(stream: UnixStream, shim: Weak<Shim>, container: Weak<Container>) {
     let (Some(shim), Some(container)) = (shim.upgrade(), container.upgrade()) else { return };
     let (read, mut write) = stream.into_split();
-    let outcome = match receive(BufReader::new(read)).await {
+    let mut read = BufReader::new(read);
+    // Somebody who says nothing has only come to wake us (`remove`).
+    if read.fill_buf().await.is_ok_and(<[u8]>::is_empty) {
+        return;
+    }
+    let outcome = match receive(read).await {
         // The save goes on to its end whether or not the operator waits for it.
         Ok(Ask::Save(request)) => save::save_image(&shim, &container, &request).await,
         Err(fault) => Err(fault),
