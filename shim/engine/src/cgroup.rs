@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::{device_filter, kill};
 mod freezer;
 mod hierarchies;
 mod limits;
+mod tree;
 
 /// Longest wait for killed processes to leave a cgroup.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -259,7 +259,7 @@ impl Cgroup {
     pub(crate) fn processes(&self) -> Result<BTreeSet<i32>> {
         let mut found = BTreeSet::new();
         for folder in &self.folders {
-            collect(folder, DEPTH_MAX, &mut found)?;
+            tree::collect(folder, DEPTH_MAX, &mut found)?;
         }
         Ok(found)
     }
@@ -294,7 +294,7 @@ impl Cgroup {
     /// Removes a cgroup in which nothing runs and below which there is none; whether all of it is gone. The kernel
     /// refuses to remove any other.
     pub(crate) fn remove_empty(&self) -> bool {
-        let left = self.folders.iter().filter(|folder| remove_tree(folder, 0).is_err());
+        let left = self.folders.iter().filter(|folder| tree::remove(folder, 0).is_err());
         left.count() == 0
     }
 
@@ -303,7 +303,7 @@ impl Cgroup {
         for folder in &self.folders {
             let mut last = Ok(());
             wait_until(EMPTY_TIMEOUT, || {
-                last = remove_tree(folder, DEPTH_MAX);
+                last = tree::remove(folder, DEPTH_MAX);
                 last.is_ok()
             });
             last.attempt(|| format!("remove cgroup {}", folder.display()))?;
@@ -373,76 +373,14 @@ fn group_of<'a>(groups: &'a str, name: &str) -> Option<&'a str> {
     Some(path.trim_start_matches('/'))
 }
 
-fn collect(folder: &Path, depth: usize, found: &mut BTreeSet<i32>) -> Result<()> {
-    let text = match fs::read_to_string(folder.join(CGROUP_PROCS)) {
-        // Gone meanwhile, or never there.
-        Err(err) if err.kind() == ErrorKind::NotFound || err.raw_os_error() == Some(libc::ENODEV) => {
-            return Ok(());
-        }
-        // A threaded cgroup of version 2 lists no processes; its parent does.
-        Err(err) if err.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(()),
-        text => text.attempt(|| format!("list processes of cgroup {}", folder.display()))?,
-    };
-    found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
-    if depth == 0 {
-        return Ok(());
-    }
-    for child in children(folder) {
-        collect(&child, depth - 1, found)?;
-    }
-    Ok(())
-}
-
-fn remove_tree(folder: &Path, depth: usize) -> std::io::Result<()> {
-    if depth > 0 {
-        for child in children(folder) {
-            remove_tree(&child, depth - 1)?;
-        }
-    }
-    match fs::remove_dir(folder) {
-        Err(err) if err.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processes_are_found_in_nested_groups() {
-        let dir = tempfile::tempdir().expect("temporary folder");
-        fs::write(dir.path().join(CGROUP_PROCS), "12\n0\n7\n").expect("write");
-        let nested = dir.path().join("a/b");
-        fs::create_dir_all(&nested).expect("make");
-        fs::write(dir.path().join("a").join(CGROUP_PROCS), "").expect("write");
-        fs::write(nested.join(CGROUP_PROCS), "99\n").expect("write");
-        let mut found = BTreeSet::new();
-        collect(dir.path(), DEPTH_MAX, &mut found).expect("collect");
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), [7, 12, 99]);
-    }
 
     #[test]
     fn a_named_hierarchy_is_found_by_its_name() {
         let groups = "9:name=systemd:/user/a\n8:pids:/x\n0::/y\n";
         assert_eq!(group_of(groups, "systemd"), Some("user/a"));
         assert_eq!(group_of(groups, "pids"), None);
-    }
-
-    #[test]
-    fn a_missing_group_is_empty_and_removed() {
-        let mut found = BTreeSet::new();
-        collect(Path::new("/nonexistent/group"), DEPTH_MAX, &mut found).expect("collect");
-        assert!(found.is_empty());
-        remove_tree(Path::new("/nonexistent/group"), DEPTH_MAX).expect("remove");
     }
 }
