@@ -123,6 +123,10 @@ impl Engine {
                 .map_err(|fault| baton_hook::fault(&bundle.path).unwrap_or(fault))?;
             return self.finish(id, create, &bundle, &folder, pid);
         }
+        // libcontainer's builder clears up after a failure by killing whoever is in the cgroup.
+        if !folder.exists() {
+            Cgroup::asked_for(&bundle.spec, id, self.systemd_cgroup)?.must_be_empty()?;
+        }
         let sources = Sources::of(&bundle)?;
         let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup, sources.as_ref())?;
         let shown = stand_in.as_ref().map_or(bundle.path.as_path(), StandIn::path);
