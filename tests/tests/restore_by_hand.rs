@@ -82,6 +82,29 @@ fn status(node: &Machine, id: &str) -> Status {
 }
 
 #[test]
+fn nothing_is_created_in_a_group_that_others_run_in() {
+    let node = Machine::start("hand-occupied", "none");
+    let occupied = |config: &mut serde_json::Value| config["linux"]["cgroupsPath"] = json!("/by-hand/job");
+    let program = ["/counter", "--cpu", "--socket", "/tmp/s"];
+    node.bundle("/tmp/b", &program, occupied);
+    node.ok(&["sh", "-c", "baton run --detach --bundle /tmp/b job </dev/null >/dev/null 2>&1"]);
+    let before = status(&node, "job");
+    node.bundle("/tmp/plain", &program, occupied);
+    node.bundle("/tmp/mapped", &program, |config| {
+        occupied(config);
+        config["linux"]["namespaces"].as_array_mut().expect("namespaces").push(json!({ "type": "user" }));
+        let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]);
+        config["linux"]["uidMappings"] = map.clone();
+        config["linux"]["gidMappings"] = map;
+    });
+    for bundle in ["/tmp/plain", "/tmp/mapped"] {
+        node.refused(&["baton", "create", "--bundle", bundle, "other"], Code::Exists);
+        node.refused(&["baton", "state", "other"], Code::NotFound);
+        assert!(status(&node, "job").step >= before.step, "who runs there lives");
+    }
+}
+
+#[test]
 fn a_group_that_others_run_in_is_never_touched_and_a_restore_makes_nothing_else() {
     let node = Machine::start("hand-group", "none");
     node.bundle("/tmp/b", &["/counter", "--cpu", "--socket", "/tmp/s"], |config| {
