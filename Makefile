@@ -5,6 +5,8 @@ CACHE := $(or $(BATON_CACHE),/var/cache/baton)
 CARGO_DENY := 0.20.2
 # The containerd versions that `make test-matrix` tests with, beside the nodes' own 2.1.
 CONTAINERD := 2.0 2.2 2.3 2.4
+# What is installed on a node.
+PRODUCT := baton baton-gpu-agent baton-hook containerd-shim-baton-v2
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
 .PHONY: all setup build test test-vm test-matrix critest demo bench lint lint-setup fuzz clean
@@ -14,8 +16,9 @@ all: build
 setup: ## what the machine lacks, and the root of the test nodes
 	integration/setup
 
-build: setup
+build: setup ## what is tested with, and then what is installed
 	$(WITH) cargo build --release --workspace --locked
+	$(WITH) cargo build --profile product $(PRODUCT:%=--package %) --locked
 
 test: build
 	$(WITH) cargo test --release --workspace --locked
@@ -37,8 +40,8 @@ test-vm: build ## two nodes in virtual machines with their own kernel, cgroup v2
 demo: build
 	$(TARGET)/baton-demo
 
-bench: build
-	$(TARGET)/baton-bench
+bench: build ## BENCH="idle saving" and the like choose parts
+	$(TARGET)/baton-bench $(BENCH)
 
 lint: setup lint-setup
 	$(WITH) cargo fmt --all --check

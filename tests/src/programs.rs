@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use baton_nodes::NodeOptions;
+use baton_nodes::{NodeOptions, product};
 
 use crate::machine::Machine;
 
@@ -61,7 +61,8 @@ impl Drop for Programs {
 pub fn built(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the own program");
     let folders = own.ancestors().skip(1).take(2);
-    folders.map(|folder| folder.join(name)).find(|path| path.exists()).expect("Baton's programs beside the tests")
+    let found = folders.map(|folder| product::program(folder, name)).find(|path| path.exists());
+    found.expect("Baton's programs where the tests were built")
 }
 
 /// A program that this machine has on its PATH.

@@ -16,6 +16,7 @@ pub mod hub;
 pub mod image;
 pub mod init;
 mod node;
+pub mod product;
 pub mod programs;
 pub mod rootfs;
 pub mod start;

@@ -12,14 +12,12 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod, umask};
 
 use crate::cell::{Cell, Role};
-use crate::{cgroup, cri};
+use crate::{cgroup, cri, product};
 
 /// Where the folder with the built programs is seen in a node.
 pub const BIN: &str = "/run/baton-node/bin";
 /// The driver root of a node, as `/etc/baton/config.toml` names it.
 pub const DRIVER: &str = "/run/nvidia/driver";
-/// Baton's programs, installed in /usr/local/bin of every node.
-const PROGRAMS: &[&str] = &["baton", "containerd-shim-baton-v2", "baton-gpu-agent", "baton-hook"];
 
 /// Makes the folders of a cell on disk and the files that differ from node to node.
 pub fn prepare(cell: &Cell, files: &[(&str, String)]) -> Result<()> {
@@ -53,7 +51,7 @@ fn programs(cell: &Cell) -> Vec<PathBuf> {
     if cell.role == Role::Hub {
         return Vec::new();
     }
-    let mut found: Vec<PathBuf> = PROGRAMS.iter().map(|name| cell.bin.join(name)).collect();
+    let mut found: Vec<PathBuf> = product::PROGRAMS.iter().map(|name| product::program(&cell.bin, name)).collect();
     for entry in
         cell.containerd.iter().chain(&cell.clients).filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten()
     {

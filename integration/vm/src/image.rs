@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use baton_nodes::{house, image, rootfs};
+use baton_nodes::{house, image, product, rootfs};
 use tempfile::TempDir;
 
 /// The first process.
 const INIT: &str = include_str!("../files/init");
 /// Baton's programs.
-const PROGRAMS: [&str; 4] = ["baton", "containerd-shim-baton-v2", "baton-gpu-agent", "baton-hook"];
 /// Size of the file system; what is not written takes no room.
 const SIZE: &str = "3000M";
 
@@ -36,7 +35,7 @@ impl Image {
         let built = own.parent().unwrap_or(Path::new("/"));
         let bin = root.join("usr/local/bin");
         fs::create_dir_all(&bin).attempt(|| format!("make {}", bin.display()))?;
-        copy(&PROGRAMS.map(|program| built.join(program)).each_ref().map(PathBuf::as_path), &bin)?;
+        copy(&product::PROGRAMS.map(|name| product::program(built, name)).each_ref().map(PathBuf::as_path), &bin)?;
         copy(&[Path::new("/bin/busybox")], &root.join("usr/bin"))?;
         let archive = image::archive(built)?.ok_or_else(|| {
             Fault::new(Code::File, "find the image of the job", "its program is not built").advise("run make build")

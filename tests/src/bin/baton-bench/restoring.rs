@@ -7,6 +7,7 @@ use baton_fault::{Code, Fault, Result};
 use baton_nodes::Node;
 use serde_json::Value;
 
+use crate::contenders::Contender;
 use crate::figures::{Figures, quantile};
 use crate::memory::{Peak, during};
 
@@ -24,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 type Round = Vec<(&'static str, &'static str, f64)>;
 
 /// Measures and adds the figures.
-pub fn measure(node: &Node, figures: &mut Figures) -> Result<()> {
+pub fn measure(node: &Node, _: &[Contender], figures: &mut Figures) -> Result<()> {
     println!("save and restore of a job with 1 GiB on its card, {ROUNDS} times");
     node.ok(
         &[&RUN[..], &["--env", "NVIDIA_VISIBLE_DEVICES=0", IMAGE, "round-0", "/counter", "--memory", "1G"]].concat()
