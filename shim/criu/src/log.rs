@@ -24,7 +24,12 @@ pub(crate) struct Cause {
     pub(crate) text: String,
     /// Whether room ran out.
     pub(crate) no_space: bool,
+    /// The option without which CRIU refuses.
+    pub(crate) option: Option<&'static str>,
 }
+
+/// What is refused unless it is asked for: options that CRIU names in its errors, which the engine has by the same names.
+const ON_REQUEST: &[&str] = &["--file-locks", "--tcp-established", "--ext-unix-sk", "--shell-job"];
 
 /// Reads the end of the log at `path`; a missing log has no cause in it.
 pub(crate) fn cause(path: &Path) -> Cause {
@@ -48,8 +53,9 @@ fn parse(log: &str) -> Cause {
         }
     }
     let no_space = errors.iter().any(|text| text.contains("No space left on device"));
+    let option = ON_REQUEST.iter().copied().find(|option| errors.iter().any(|text| text.contains(option)));
     let first_named = errors.len().saturating_sub(ERRORS_NAMED);
-    Cause { text: errors[first_named..].join(" | "), no_space }
+    Cause { text: errors[first_named..].join(" | "), no_space, option }
 }
 
 /// The text after `Error (file:line): `.
@@ -85,6 +91,14 @@ mod tests {
     fn a_full_disk_is_noticed() {
         let cause = parse("(00.1) Error (criu/image.c:1): Unable to write: No space left on device\n");
         assert!(cause.no_space);
+    }
+
+    #[test]
+    fn the_option_that_it_lacks_is_known() {
+        let said = "Some file locks are hold by dumping tasks! You can try --file-locks to dump them.";
+        let cause =
+            parse(&format!("(00.1) Error (criu/file-lock.c:110): {said}\n(00.2) Error (a.c:1): Dumping FAILED.\n"));
+        assert_eq!((cause.text.as_str(), cause.option), (said, Some("--file-locks")));
     }
 
     #[test]

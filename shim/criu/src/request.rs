@@ -334,7 +334,11 @@ fn failure(what: &str, answer: Option<&rpc::Criu_resp>, common: &Common, log_fil
     if full {
         Fault::new(Code::NoSpace, what, why).advise(format_args!("make room where {} lies", common.images.display()))
     } else {
-        Fault::new(Code::Criu, what, why).advise(format_args!("CRIU's log is kept in the bundle as criu-{log_file}"))
+        let kept = format!("CRIU's log is kept in the bundle as criu-{log_file}");
+        Fault::new(Code::Criu, what, why).advise(match cause.option {
+            Some(option) => format!("ask for it with {option}; {kept}"),
+            None => kept,
+        })
     }
 }
 

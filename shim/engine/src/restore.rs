@@ -49,8 +49,6 @@ pub struct Restore {
     pub ext_unix_sk: bool,
     /// The session leader is outside.
     pub shell_job: bool,
-    /// File locks.
-    pub file_locks: bool,
     /// The images name earlier ones, by this path relative to their folder. Nothing else may be named there.
     pub parent_path: Option<PathBuf>,
     /// Memory that was read is removed from the images.
@@ -143,7 +141,8 @@ impl Engine {
                 tcp: restore.tcp,
                 ext_unix_sk: restore.ext_unix_sk,
                 shell_job: restore.shell_job,
-                file_locks: restore.file_locks,
+                // Whoever saved them wants them: without this CRIU lets them go and says nothing.
+                file_locks: true,
                 empty_net: false,
             },
             inherited: descriptors::inherited(&restore.image_path)?,

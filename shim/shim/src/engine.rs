@@ -167,7 +167,7 @@ impl Engine {
         let pid_file = self.bundle.join(INIT_PID);
         let mut command = self.command("restore");
         command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
-        command.arg("--pid-file").arg(&pid_file).arg("--detach");
+        command.arg("--pid-file").arg(&pid_file).arg("--detach").arg("--file-locks");
         if self.no_pivot {
             command.arg("--no-pivot");
         }

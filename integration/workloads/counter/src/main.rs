@@ -4,6 +4,7 @@
 
 mod count;
 mod cuda;
+mod file_lock;
 mod node;
 mod pattern;
 mod place;
@@ -16,7 +17,8 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: counter [--interval-ms N] [--memory BYTES[K|M|G]] [--cpu] [--socket PATH]
        counter status [--socket PATH]
        counter wait STEP [--socket PATH]
-       counter open MAJOR MINOR";
+       counter open MAJOR MINOR
+       counter lock|hold posix|flock FILE";
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +26,7 @@ enum Verb {
     Run(run::Settings),
     Status { socket: Option<String>, at_least: Option<u64> },
     Open { major: u32, minor: u32 },
+    Lock { kind: file_lock::Kind, file: String, hold: bool },
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         Ok(Verb::Run(settings)) => run::run(&settings),
         Ok(Verb::Status { socket, at_least }) => report::ask(socket.as_deref(), at_least),
         Ok(Verb::Open { major, minor }) => node::open(major, minor),
+        Ok(Verb::Lock { kind, file, hold: false }) => file_lock::take(kind, &file).map(drop),
+        Ok(Verb::Lock { kind, file, hold: true }) => file_lock::hold(kind, &file),
         Err(why) => Err(format!("{why}\n{USAGE}")),
     };
     match done {
@@ -62,6 +67,9 @@ fn read(arguments: &[String]) -> Result<Verb, String> {
         ["status"] => Ok(Verb::Status { socket: settings.socket, at_least: None }),
         ["wait", step] => Ok(Verb::Status { socket: settings.socket, at_least: Some(number(step)?) }),
         ["open", major, minor] => Ok(Verb::Open { major: number(major)?, minor: number(minor)? }),
+        [verb @ ("lock" | "hold"), kind, file] => {
+            Ok(Verb::Lock { kind: kind.parse()?, file: (*file).to_owned(), hold: *verb == "hold" })
+        }
         other => Err(format!("cannot read {}", other.join(" "))),
     }
 }
@@ -84,7 +92,11 @@ mod tests {
         assert_eq!(verb("--interval-ms 0 --memory 1M --cpu"), Ok(Verb::Run(wanted)));
         assert_eq!(verb("wait 12"), Ok(Verb::Status { socket: None, at_least: Some(12) }));
         assert_eq!(verb("open 195 0"), Ok(Verb::Open { major: 195, minor: 0 }));
-        for wrong in ["fly", "wait", "wait x", "open 1", "--memory", "--warp 9", "status now"] {
+        let held = Verb::Lock { kind: file_lock::Kind::Flock, file: "/f".to_owned(), hold: true };
+        assert_eq!(verb("hold flock /f"), Ok(held));
+        for wrong in
+            ["lock maybe /f", "hold posix", "fly", "wait", "wait x", "open 1", "--memory", "--warp 9", "status now"]
+        {
             assert!(verb(wrong).is_err(), "{wrong}");
         }
     }

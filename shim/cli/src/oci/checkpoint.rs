@@ -47,6 +47,7 @@ const RESTORE: &[Known] = &[
     switch("tcp-close", None),
     switch("ext-unix-sk", None),
     switch("shell-job", None),
+    // Locks that were saved are always taken again.
     switch("file-locks", None),
     value("manage-cgroups-mode", None),
     value("empty-ns", None),
@@ -92,7 +93,6 @@ pub fn restore(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
         tcp: tcp(&options),
         ext_unix_sk: options.is_on("ext-unix-sk"),
         shell_job: options.is_on("shell-job"),
-        file_locks: options.is_on("file-locks"),
         parent_path: options.path("parent-path"),
         auto_dedup: options.is_on("auto-dedup"),
         lsm_profile: options.text("lsm-profile")?.map(str::to_owned),
