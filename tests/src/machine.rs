@@ -165,6 +165,21 @@ impl Machine {
         self.ok(&[&format!("{BIN}/baton-sim-card"), "order", "--root", DRIVER_ROOT, order]);
     }
 
+    /// Takes every free block of /var/lib, with files whose names begin with `filling`.
+    ///
+    /// # Panics
+    /// When some are left.
+    pub fn fill_var_lib(&self) {
+        let script = "\
+            left=$(df --output=avail -B1 /var/lib | tail -1); \
+            fallocate -l $((left - 4194304)) /var/lib/filling; \
+            dd if=/dev/zero of=/var/lib/filling.rest bs=64k 2>/dev/null; \
+            dd if=/dev/zero of=/var/lib/filling.last bs=512 2>/dev/null; \
+            df --output=avail -B1 /var/lib | tail -1";
+        let left = self.ok(&["sh", "-c", script]);
+        assert!(left.trim().parse::<u64>().expect("a number") < 65536, "{left} bytes are left");
+    }
+
     /// What the command printed, for the message of a test that fails.
     pub fn tell(&self, command: &[&str], done: &Output) -> String {
         format!("on {}: {}\n{}\n{}{}", self.name(), command.join(" "), done.status, done.stdout, done.stderr)

@@ -61,18 +61,6 @@ fn refused(done: &Output, code: Code) -> String {
     said::refusal(done, code).unwrap_or_else(|why| panic!("{why}: {done:?}"))
 }
 
-/// Takes every free block of /var/lib.
-fn fill(node: &Machine) {
-    let script = "\
-        left=$(df --output=avail -B1 /var/lib | tail -1); \
-        fallocate -l $((left - 4194304)) /var/lib/filling; \
-        dd if=/dev/zero of=/var/lib/filling.rest bs=64k 2>/dev/null; \
-        dd if=/dev/zero of=/var/lib/filling.last bs=512 2>/dev/null; \
-        df --output=avail -B1 /var/lib | tail -1";
-    let left = node.ok(&["sh", "-c", script]);
-    assert!(left.trim().parse::<u64>().expect("a number") < 65536, "{left} bytes are left");
-}
-
 #[test]
 fn a_disk_that_fills_after_the_gpu_memory_has_left_the_card_costs_the_job_nothing() {
     let node = Machine::with(NodeOptions::new("failed-full").cards("h100").disk(2 << 30));
@@ -83,7 +71,7 @@ fn a_disk_that_fills_after_the_gpu_memory_has_left_the_card_costs_the_job_nothin
     node.order_hardware(SLOWLY);
     let saving = node.begin(&["baton", "save", "job", &node.reference("1")]);
     until_memory_leaves(&node);
-    fill(&node);
+    node.fill_var_lib();
     let done = node.end(saving);
     let line = refused(&done, Code::NoSpace);
     assert!(line.contains("save job"), "{line}");

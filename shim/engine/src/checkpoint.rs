@@ -9,6 +9,7 @@ use libcontainer::container::ContainerStatus;
 
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
+use crate::image_folder::ImageFolder;
 use crate::state::word;
 use crate::{Engine, descriptors, external};
 
@@ -45,8 +46,8 @@ pub struct Checkpoint {
 }
 
 impl Engine {
-    /// Saves the processes of a running or paused container. When it fails the container goes on as before, and
-    /// CRIU's log lies in the bundle as `criu-dump.log`.
+    /// Saves the processes of a running or paused container. When it fails the container goes on as before, no part of
+    /// an image is left, and CRIU's log lies in the bundle as `criu-dump.log`.
     ///
     /// # Errors
     /// `NOT_FOUND`, `STATE`, `CRIU_VERSION`, `CRIU` with the last real error of CRIU's log, `NO_SPACE`.
@@ -67,14 +68,12 @@ impl Engine {
         let bundle = Bundle::open(container.bundle())?;
         let cgroup = Cgroup::of(&container)?;
         let work = checkpoint.work_path.as_ref().unwrap_or(&checkpoint.image_path);
-        for folder in [&checkpoint.image_path, work] {
-            make_private(folder)?;
-        }
+        let images = ImageFolder::make(&checkpoint.image_path)?;
+        make_private(work)?;
         if let Some(parent) = &checkpoint.parent_path {
             check_parent(&checkpoint.image_path, parent)?;
         }
         let leave_running = checkpoint.leave_running || checkpoint.pre_dump;
-        descriptors::save(pid, &checkpoint.image_path)?;
         let dump = Dump {
             common: Common {
                 images: checkpoint.image_path.clone(),
@@ -96,7 +95,9 @@ impl Engine {
             auto_dedup: checkpoint.auto_dedup,
             page_server: checkpoint.page_server.clone(),
         };
-        let dumped = criu.dump(&dump).map_err(|fault| fault.during(format_args!("checkpoint container {id}")));
+        let dumped = descriptors::save(pid, &checkpoint.image_path)
+            .and_then(|()| criu.dump(&dump))
+            .map_err(|fault| fault.during(format_args!("checkpoint container {id}")));
         if dumped.is_err() {
             // The log of a log that cannot be kept is where it was.
             let _ = fs::copy(work.join(Dump::LOG), bundle.path.join(KEPT_LOG));
@@ -104,6 +105,7 @@ impl Engine {
                 // A CRIU that was killed has thawed nobody.
                 let _ = cgroup.thaw();
             }
+            images.remove_what_is_new();
         }
         dumped?;
         if leave_running {

@@ -8,7 +8,8 @@ use std::path::Path;
 use baton_criu::Inherited;
 use baton_fault::{Attempt, Code, Fault, Result};
 
-const FILE: &str = "descriptors.json";
+/// Its name.
+pub(crate) const FILE: &str = "descriptors.json";
 
 /// Largest file read, in bytes: three paths.
 const FILE_MAX: u64 = 64 * 1024;

@@ -26,6 +26,7 @@ mod events;
 mod exec;
 mod external;
 mod features;
+mod image_folder;
 mod keyring;
 mod kill;
 mod list;
