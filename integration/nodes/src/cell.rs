@@ -75,6 +75,12 @@ impl Cell {
         format!("10.213.{}.{}", self.number >> 8, self.number & 0xff)
     }
 
+    /// The addresses of its pods. Only nodes of one cluster reach those of each other, so it does no harm that they come
+    /// round again.
+    pub fn pod_subnet(&self) -> String {
+        format!("10.{}.{}.0/24", 214 + (self.number >> 8) % 40, self.number & 0xff)
+    }
+
     /// Writes the cell down.
     pub fn store(&self) -> Result<()> {
         let dir = Cell::run_dir(&self.name);

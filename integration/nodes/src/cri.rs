@@ -11,14 +11,9 @@ pub fn files(cell: &Cell) -> Vec<(&'static str, String)> {
     vec![
         ("/etc/containerd/config.toml", format!("{CONFIG}  sandbox = '{}'\n", image::PAUSE)),
         ("/etc/containerd/conf.d/baton.toml", DROP_IN.to_owned()),
-        ("/etc/cni/net.d/10-pods.conflist", NETWORK.replace("SUBNET", &subnet(cell))),
+        ("/etc/cni/net.d/10-pods.conflist", NETWORK.replace("SUBNET", &cell.pod_subnet())),
         ("/etc/crictl.yaml", CRICTL.to_owned()),
     ]
-}
-
-/// The addresses of a node's pods. No other node reaches them, so it does no harm that they come round again.
-fn subnet(cell: &Cell) -> String {
-    format!("10.{}.{}.0/24", 214 + (cell.number >> 8) % 40, cell.number & 0xff)
 }
 
 /// The very file that an operator installs.

@@ -8,7 +8,7 @@ use baton_nodes::cell::Cell;
 use baton_nodes::{NodeOptions, boot, enter, house, start, stop};
 
 const USAGE: &str = "\
-integration/node start NAME [--cards SPEC] [--containerd VERSION|DIR] [--disk SIZE] [--bin DIR] [--cgroup2]
+integration/node start NAME [--cards SPEC] [--containerd VERSION|DIR] [--disk SIZE] [--bin DIR] [--cgroup2] [--programs NAME]...
 integration/node exec NAME CMD...   run a command in a node
 integration/node shell NAME         a shell in a node
 integration/node list
@@ -20,6 +20,7 @@ integration/node stop NAME | stop --all
   --disk SIZE        a file system of that size at /var/lib (bytes, or with K, M or G)
   --bin DIR          where Baton was built; beside this program by default
   --cgroup2          the node sees cgroup v2 alone
+  --programs NAME    has these of integration/programs installed too
 
 In a node: ctr, crictl, baton and containerd; the registry registry.test:5000; the images localhost/baton/counter:1 and localhost/baton/pause:1.";
 
@@ -77,6 +78,7 @@ fn parse(name: &str, words: &[&str]) -> Result<NodeOptions> {
             "--disk" => options.disk = Some(bytes(value()?)?),
             "--bin" => options.bin = Some(PathBuf::from(value()?)),
             "--cgroup2" => options.cgroup2 = true,
+            "--programs" => options.programs.push(value()?.to_owned()),
             _ => return Err(usage(&format!("{word:?} is none of its options"))),
         }
     }

@@ -56,9 +56,25 @@ impl Node {
         if options.cgroup2 {
             command.arg("--cgroup2");
         }
+        for name in &options.programs {
+            command.args(["--programs", name]);
+        }
         checked(&mut command)?;
         let pid = Cell::running(&name)?.pid;
         Ok(Node { name, program, pid })
+    }
+
+    /// A node that runs already.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` or `STATE` when it does not.
+    pub fn running(name: &str) -> Result<Node> {
+        Ok(Node { name: name.to_owned(), program: program()?, pid: Cell::running(name)?.pid })
+    }
+
+    /// Lets it run on.
+    pub fn leave(self) {
+        std::mem::forget(self);
     }
 
     /// Its name.

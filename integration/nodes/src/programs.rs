@@ -39,9 +39,16 @@ pub fn docker() -> Result<PathBuf> {
     folder("docker").map_err(|fault| fault.advise("integration/setup"))
 }
 
-/// The folders with the clients that are built.
-pub fn clients() -> Vec<PathBuf> {
-    CLIENTS.iter().filter_map(|name| folder(name).ok()).collect()
+/// The folders with the clients that are built, and with those that were asked for.
+///
+/// # Errors
+/// `FILE` when one that was asked for is not built.
+pub fn clients(asked: &[String]) -> Result<Vec<PathBuf>> {
+    let mut folders: Vec<_> = CLIENTS.iter().filter_map(|name| folder(name).ok()).collect();
+    for name in asked {
+        folders.push(folder(name)?);
+    }
+    Ok(folders)
 }
 
 /// The folder with the network plugins; none where they are not built, and pods get no network.

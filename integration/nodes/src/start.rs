@@ -24,6 +24,8 @@ pub struct NodeOptions {
     pub bin: Option<PathBuf>,
     /// Let the node see cgroup v2 alone, without controllers where the machine has them in v1.
     pub cgroup2: bool,
+    /// Further programs to install, by names that `integration/programs` knows.
+    pub programs: Vec<String>,
 }
 
 impl NodeOptions {
@@ -76,7 +78,7 @@ pub fn start(options: &NodeOptions) -> Result<()> {
         root,
         cards: options.cards.clone().filter(|cards| cards != "none"),
         containerd: options.containerd.as_deref().map(programs::containerd).transpose()?,
-        clients: programs::clients(),
+        clients: programs::clients(&options.programs)?,
         network_plugins: programs::network_plugins(),
         disk: options.disk,
         cgroup2: options.cgroup2,

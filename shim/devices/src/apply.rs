@@ -4,7 +4,7 @@
 use baton_fault::{Code, Fault, Result};
 use serde_json::{Map, Value, json};
 
-use crate::{CheckedPlan, DeviceNode, DeviceRule, Hook, Mount};
+use crate::{CheckedPlan, DeviceNode, DeviceRule, Hook, Mount, volume_mounts};
 
 /// How a file of the driver is mounted.
 const MOUNT_OPTIONS: [&str; 5] = ["ro", "nosuid", "nodev", "rbind", "rprivate"];
@@ -28,6 +28,7 @@ impl CheckedPlan {
         for rule in &plan.rules {
             put_rule(rules, rule);
         }
+        volume_mounts::remove(&mut edited);
         for mount in &plan.mounts {
             put_mount(list(&mut edited, &["mounts"])?, mount)?;
         }

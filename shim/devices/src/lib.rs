@@ -22,6 +22,7 @@ mod request;
 mod root;
 pub mod soname;
 mod uuid;
+mod volume_mounts;
 
 pub use config::Config;
 pub use inventory::{Card, ComputeCapability, Inventory};

@@ -1,4 +1,4 @@
-//! What a container asks for, from the annotation or the environment of its config.json.
+//! What a container asks for, from the annotation, the volume mounts or the environment of its config.json.
 //!
 //! | value | meaning |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `none` | libraries and control nodes, no card |
 //! | `all` | every card |
 //! | `0,GPU-…` | these cards, by index or UUID |
+//! | `/var/run/nvidia-container-devices` | what the volume mounts there name |
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::GpuUuid;
 use crate::nodes::CONTROL;
+use crate::volume_mounts;
 
 /// Most entries in a list: more than any node has cards.
 const ENTRIES_MAX: usize = 64;
@@ -58,6 +60,8 @@ pub enum Request {
 pub enum Source {
     /// The annotation `io.baton.devices`.
     Annotation,
+    /// Mounts of /dev/null whose names are those of devices.
+    VolumeMounts,
     /// `NVIDIA_VISIBLE_DEVICES` in the process's environment, which an image may bring.
     Environment,
 }
@@ -66,6 +70,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Source::Annotation => ANNOTATION_DEVICES,
+            Source::VolumeMounts => volume_mounts::FOLDER,
             Source::Environment => ENV_VISIBLE_DEVICES,
         })
     }
@@ -81,8 +86,8 @@ pub struct Requested {
 }
 
 impl Request {
-    /// The request of a container: the annotation's if there is one, else the environment's. `None` when
-    /// nothing is asked for, or when the devices are in the config already.
+    /// The request of a container: the annotation's if there is one, else that of the volume mounts, else the
+    /// environment's. `None` when nothing is asked for, or when the devices are in the config already.
     ///
     /// # Errors
     /// `REQUEST_SYNTAX` when a value is not understood.
@@ -91,8 +96,14 @@ impl Request {
             return Ok(None);
         }
         let annotation = config.get("annotations").and_then(|all| all.get(ANNOTATION_DEVICES)).and_then(Value::as_str);
+        let mounted = volume_mounts::names(config).join(",");
         let (value, source) = match (annotation, environment(config)) {
             (Some(value), _) => (value, Source::Annotation),
+            (None, _) if !mounted.is_empty() => (mounted.as_str(), Source::VolumeMounts),
+            (None, Some(volume_mounts::FOLDER)) => {
+                let why = "no mount of /dev/null below it names a device";
+                return Err(refuse(volume_mounts::FOLDER, why).during(Source::Environment));
+            }
             (None, Some(value)) => (value, Source::Environment),
             (None, None) => return Ok(None),
         };
@@ -165,8 +176,10 @@ fn not_yet(entry: &str) -> Option<&'static str> {
         Some("a MIG profile")
     } else if entry.contains('=') {
         Some("a CDI name")
-    } else if entry.starts_with('/') {
-        Some("a request by volume mounts")
+    } else if entry.starts_with("cdi/") {
+        Some("a CDI name as a mount")
+    } else if entry.starts_with("imex/") {
+        Some("an IMEX channel")
     } else {
         None
     }
@@ -253,7 +266,8 @@ mod tests {
             ("1g.10gb", "MIG profile"),
             ("1c.3g.40gb", "MIG profile"),
             ("nvidia.com/gpu=0", "CDI name"),
-            ("/var/run/nvidia-container-devices", "volume mounts"),
+            ("cdi/nvidia.com/gpu/0", "CDI name"),
+            ("imex/0", "IMEX channel"),
         ] {
             let fault = Request::parse(value).expect_err(value);
             assert_eq!(fault.code, Code::RequestSyntax);
@@ -273,6 +287,25 @@ mod tests {
         assert_eq!(Request::from_config(&config), Ok(Some(asked)));
         config["annotations"] = json!({"io.baton.devices": "what"});
         assert!(Request::from_config(&config).expect_err("syntax").to_string().contains("io.baton.devices"));
+    }
+
+    #[test]
+    fn volume_mounts_go_before_the_environment() {
+        let folder = volume_mounts::FOLDER;
+        let mut config = json!({
+            "process": {"env": [format!("NVIDIA_VISIBLE_DEVICES={folder}")]},
+            "mounts": [{"destination": format!("{folder}/{UUID}"), "source": "/dev/null"}]
+        });
+        let cards = Request::Cards(vec![CardRef::Uuid(uuid())]);
+        let asked = Requested { request: cards, source: Source::VolumeMounts };
+        assert_eq!(Request::from_config(&config), Ok(Some(asked.clone())));
+        config["process"]["env"] = json!(["NVIDIA_VISIBLE_DEVICES=all"]);
+        assert_eq!(Request::from_config(&config), Ok(Some(asked)));
+        config["process"]["env"] = json!([format!("NVIDIA_VISIBLE_DEVICES={folder}")]);
+        config["mounts"] = json!([]);
+        let fault = Request::from_config(&config).expect_err("no mount");
+        assert_eq!(fault.code, Code::RequestSyntax);
+        assert!(fault.to_string().contains("no mount of /dev/null"), "{fault}");
     }
 
     #[test]

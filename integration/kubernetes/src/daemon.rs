@@ -1,0 +1,40 @@
+//! A program that runs in a node until the node stops, or the program is stopped.
+
+use baton_fault::Result;
+use baton_nodes::Node;
+
+/// What is started, and stopped, by its name. Its log is /var/log/NAME.log of the node.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// The program, on the node's PATH.
+    pub name: &'static str,
+    /// Its command line.
+    pub arguments: Vec<String>,
+}
+
+impl Daemon {
+    /// With arguments of its own.
+    pub fn new(name: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Daemon {
+        Daemon { name, arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+
+    /// Starts it; whether it comes up is seen by asking it.
+    ///
+    /// # Errors
+    /// When the node does not run.
+    pub fn start(&self, node: &Node) -> Result<()> {
+        let name = self.name;
+        let script = format!("setsid \"$0\" \"$@\" >>/var/log/{name}.log 2>&1 </dev/null & echo $! >/run/{name}.pid");
+        let mut line = vec!["sh", "-c", &script, name];
+        line.extend(self.arguments.iter().map(String::as_str));
+        node.ok(&line).map(|_| ())
+    }
+
+    /// Sends it a signal (`TERM`, `KILL`, `STOP`).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn signal(&self, node: &Node, signal: &str) -> Result<()> {
+        node.ok(&["sh", "-c", &format!("kill -{signal} $(cat /run/{}.pid)", self.name)]).map(|_| ())
+    }
+}
