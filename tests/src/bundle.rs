@@ -13,9 +13,10 @@ impl Machine {
     /// # Panics
     /// When it cannot be made.
     pub fn bundle(&self, path: &str, program: &[&str], change: impl FnOnce(&mut Value)) {
+        // A place of its own for each: containerd 2.4 remembers where it has mounted something.
         let script = format!(
-            "mkdir -p /tmp/image {path}/rootfs && ctr image mount {IMAGE} /tmp/image >/dev/null \
-             && cp -a /tmp/image/. {path}/rootfs/ && umount /tmp/image && runc spec --bundle {path}"
+            "mkdir -p {path}/image {path}/rootfs && ctr image mount {IMAGE} {path}/image >/dev/null \
+             && cp -a {path}/image/. {path}/rootfs/ && umount {path}/image && runc spec --bundle {path}"
         );
         self.ok(&["sh", "-c", &script]);
         let file = self.root_path(&format!("{path}/config.json"));

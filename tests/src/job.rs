@@ -1,12 +1,13 @@
 //! The job that counts, as a user runs and asks it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use serde::Deserialize;
 
 use crate::count::checksum_after;
 use crate::machine::Machine;
-use crate::until::until;
+use crate::until::{DEADLINE, until};
 
 /// The image that every node has.
 pub const IMAGE: &str = baton_nodes::image::NAME;
@@ -70,10 +71,15 @@ impl Machine {
 
     /// Its status as soon as it listens.
     pub fn first_status(&self, id: &str) -> Status {
-        until(&format!("{id} answers"), || {
+        let end = Instant::now() + DEADLINE;
+        loop {
             let done = self.in_container(id, &["/counter", "status"]);
-            (done.status.success() && !done.stdout.is_empty()).then(|| Status::checked(&done.stdout))
-        })
+            if done.status.success() && !done.stdout.is_empty() {
+                return Status::checked(&done.stdout);
+            }
+            let state = || self.task_state(id);
+            assert!(Instant::now() < end, "{id} never answers: {done:?}, and it is {}", state());
+        }
     }
 
     /// Its status now; the checksum is compared with what it must be after so many steps.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
@@ -30,11 +30,20 @@ impl Machine {
     /// # Panics
     /// When there is no terminal to be had.
     pub fn on_terminal(&self, command: &[&str], rows: u16, columns: u16) -> Terminal {
+        Terminal::run(self.command([&["timeout", "--foreground", "-k", "5", "60"], command].concat()), rows, columns)
+    }
+}
+
+impl Terminal {
+    /// Runs a command on a terminal of that many rows and columns.
+    ///
+    /// # Panics
+    /// When there is no terminal to be had.
+    pub fn run(mut command: Command, rows: u16, columns: u16) -> Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).expect("a terminal");
         let end = || Stdio::from(pair.slave.try_clone().expect("the terminal once more"));
-        let bounded = [&["timeout", "--foreground", "-k", "5", "60"], command].concat();
-        let child = self.command(bounded).stdin(end()).stdout(end()).stderr(end()).spawn().expect("run on a terminal");
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("run on a terminal");
         let keyboard = File::from(pair.master);
         let mut screen = keyboard.try_clone().expect("the terminal once more");
         let (send, receive) = channel();
@@ -49,9 +58,7 @@ impl Machine {
         });
         Terminal { child, keyboard, screen: receive, seen: String::new() }
     }
-}
 
-impl Terminal {
     /// Types it.
     ///
     /// # Panics

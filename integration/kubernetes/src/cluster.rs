@@ -107,7 +107,8 @@ impl Cluster {
     /// # Errors
     /// What could not be stopped, after all else was.
     pub fn down(self) -> Result<()> {
-        self.nodes.into_iter().map(Node::stop).fold(Ok(()), |all, one| all.and(one))
+        let stopped: Vec<_> = self.nodes.into_iter().map(Node::stop).collect();
+        stopped.into_iter().collect()
     }
 
     /// Its nodes; the first has the control plane.

@@ -8,6 +8,8 @@ use baton_nodes::Node;
 pub struct Daemon {
     /// The program, on the node's PATH.
     pub name: &'static str,
+    /// The command that becomes the program; nothing where the program is started as it is.
+    pub by: Vec<String>,
     /// Its command line.
     pub arguments: Vec<String>,
 }
@@ -15,7 +17,17 @@ pub struct Daemon {
 impl Daemon {
     /// With arguments of its own.
     pub fn new(name: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Daemon {
-        Daemon { name, arguments: arguments.into_iter().map(Into::into).collect() }
+        Daemon::under([], name, arguments)
+    }
+
+    /// The same by a command that takes the program and its arguments and becomes it.
+    pub fn under<const N: usize>(
+        by: [&str; N],
+        name: &'static str,
+        arguments: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Daemon {
+        let by = by.map(str::to_owned).to_vec();
+        Daemon { name, by, arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
     /// Starts it; whether it comes up is seen by asking it.
@@ -24,8 +36,10 @@ impl Daemon {
     /// When the node does not run.
     pub fn start(&self, node: &Node) -> Result<()> {
         let name = self.name;
-        let script = format!("setsid \"$0\" \"$@\" >>/var/log/{name}.log 2>&1 </dev/null & echo $! >/run/{name}.pid");
-        let mut line = vec!["sh", "-c", &script, name];
+        let script = format!("setsid \"$@\" >>/var/log/{name}.log 2>&1 </dev/null & echo $! >/run/{name}.pid");
+        let mut line = vec!["sh", "-c", &script, "sh"];
+        line.extend(self.by.iter().map(String::as_str));
+        line.push(name);
         line.extend(self.arguments.iter().map(String::as_str));
         node.ok(&line).map(|_| ())
     }

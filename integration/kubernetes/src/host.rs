@@ -38,9 +38,6 @@ pub fn prepare(node: &Node, papers: &[(&'static str, String)], others: &[(String
         write(node, &format!("{SHOWN}/{name}"), &format!("{value}\n"))?;
     }
     let mut script = String::from(SCRIPT);
-    for (name, _) in SETTINGS {
-        script += &format!("mount --bind {SHOWN}/{name} /proc/sys/{name}\n");
-    }
     for (subnet, address) in others {
         script += &format!("ip route add {subnet} via {address}\n");
     }
@@ -55,6 +52,16 @@ mkdir -p /var/lib/kubelet /var/lib/etcd /var/lib/kubernetes
 ln -sf /dev/null /dev/kmsg
 echo 1 >/proc/sys/net/ipv4/ip_forward
 ";
+
+/// A script that shows whoever it becomes (`"$@"`) those files where the settings are, and nobody else: where /proc is
+/// covered in part, no container with users of its own can have a /proc.
+pub fn shown_settings() -> String {
+    let mut script = String::from("mount --make-private /proc\n");
+    for (name, _) in SETTINGS {
+        script += &format!("mount --bind {SHOWN}/{name} /proc/sys/{name}\n");
+    }
+    script + "exec \"$0\" \"$@\""
+}
 
 fn write(node: &Node, path: &str, text: &str) -> Result<()> {
     let path = node.root_path(path);

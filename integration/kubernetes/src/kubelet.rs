@@ -1,6 +1,7 @@
 //! The kubelet of a node.
 
 use crate::daemon::Daemon;
+use crate::host;
 use crate::papers::KUBECONFIG;
 
 /// Where its configuration lies on a node.
@@ -8,13 +9,16 @@ pub const CONFIG: &str = "/etc/kubernetes/kubelet.yaml";
 
 /// The kubelet of a node of that name and address.
 pub fn daemon(name: &str, address: &str) -> Daemon {
-    Daemon::new(
+    let shown = host::shown_settings();
+    Daemon::under(
+        ["unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", &shown],
         "kubelet",
         [
             format!("--config={CONFIG}"),
             format!("--kubeconfig={KUBECONFIG}"),
             format!("--hostname-override={name}"),
             format!("--node-ip={address}"),
+            "--node-labels=io.baton/runtime=true".to_owned(),
         ],
     )
 }

@@ -15,6 +15,7 @@ mod dump_options;
 mod engine;
 mod events;
 mod execs;
+mod fifo;
 mod headroom;
 mod hierarchy;
 mod idmapped;

@@ -14,6 +14,7 @@ use tokio::net::unix::pipe;
 
 use crate::children::Streams;
 use crate::destination::Destination;
+use crate::fifo;
 use crate::logger::{Logger, Owner};
 use crate::process::Process;
 use crate::terminal::{self, ConsoleSocket};
@@ -43,7 +44,7 @@ pub async fn attached(
         let (streams, ends) = pipes(attachment, process).await?;
         let pid = run(streams, None).await?;
         // Only now: what an engine that fails complains of is not the container's.
-        ends.attach(process)?;
+        ends.attach(process).await?;
         return Ok(pid);
     }
     let output = Outlet::open(attachment, process).await?;
@@ -61,7 +62,7 @@ pub async fn attached(
     if !process.stdio.stdin.is_empty() {
         terminal::copy_input(&pty, &process.stdio.stdin, &io)?;
     }
-    output.copy_from(terminal::Output::of(&pty), process)?;
+    output.copy_from(terminal::Output::of(&pty), process).await?;
     process.set_pty(pty);
     Ok(pid)
 }
@@ -75,14 +76,14 @@ struct Ends {
 
 impl Ends {
     /// Starts the copies.
-    fn attach(self, process: &Process) -> Result<()> {
+    async fn attach(self, process: &Process) -> Result<()> {
         if let Some(input) = self.input {
             let path = &process.stdio.stdin;
             let to = pipe::Sender::from_owned_fd(input).attempt(|| "use a pipe")?;
             process.io().copy_from_fifo(path, to).map_err(|err| refused(path, &err))?;
         }
         for (end, outlet) in self.outputs {
-            outlet.copy_from(pipe::Receiver::from_owned_fd(end).attempt(|| "use a pipe")?, process)?;
+            outlet.copy_from(pipe::Receiver::from_owned_fd(end).attempt(|| "use a pipe")?, process).await?;
         }
         Ok(())
     }
@@ -178,10 +179,14 @@ impl Outlet {
         Ok(Outlet::Fifo(text.to_string()))
     }
 
-    fn copy_from(self, from: impl AsyncRead + Send + Unpin + 'static, process: &Process) -> Result<()> {
+    async fn copy_from(self, from: impl AsyncRead + Send + Unpin + 'static, process: &Process) -> Result<()> {
         match self {
             Outlet::None => Ok(()),
-            Outlet::Fifo(path) => process.io().copy_to_fifo(from, &path).map_err(|err| refused(&path, &err)),
+            Outlet::Fifo(path) => {
+                // Let go when the copy has opened it too.
+                let _read = fifo::awaited(&path).await?;
+                process.io().copy_to_fifo(from, &path).map_err(|err| refused(&path, &err))
+            }
             Outlet::File(file) => {
                 process.logs.copy(from, tokio::fs::File::from_std(file));
                 Ok(())
