@@ -74,12 +74,24 @@ impl TaskService {
 
     /// Create, in that bundle.
     pub fn create(&self, bundle: &str, options: Option<Any>) -> Outcome<u32> {
-        let request = api::CreateTaskRequest {
-            id: self.id.clone(),
+        self.create_as(api::CreateTaskRequest {
             bundle: bundle.to_owned(),
             options: options.into(),
             ..Default::default()
-        };
+        })
+    }
+
+    /// Create, in that bundle, from a folder of CRIU's images.
+    pub fn create_from(&self, bundle: &str, images: &str) -> Outcome<u32> {
+        self.create_as(api::CreateTaskRequest {
+            bundle: bundle.to_owned(),
+            checkpoint: images.to_owned(),
+            ..Default::default()
+        })
+    }
+
+    fn create_as(&self, request: api::CreateTaskRequest) -> Outcome<u32> {
+        let request = api::CreateTaskRequest { id: self.id.clone(), ..request };
         outcome("create", self.client.create(self.ctx(), &request)).map(|response| response.pid)
     }
 

@@ -46,13 +46,17 @@ fn status(phase: Phase, container: &Container) -> Status {
     }
 }
 
-/// The processes of a container, those that were executed in it with their names.
+/// The processes of a container, those that were executed in it with their names; none before a checkpoint is restored.
 ///
 /// # Errors
 /// `NOT_FOUND` when it has ended.
 pub fn pids(container: &Container) -> Result<api::PidsResponse> {
+    let init = container.init.life().pid;
+    if init == 0 {
+        return Ok(api::PidsResponse::default());
+    }
     let names = container.exec_pids();
-    let cgroup = Cgroup::of(container.init.life().pid)?;
+    let cgroup = Cgroup::of(init)?;
     let processes = cgroup
         .pids()?
         .into_iter()
