@@ -1,4 +1,6 @@
-//! config.json of a bundle, as JSON: whatever is not edited stays as it was.
+//! config.json of a bundle, as JSON: whatever is not edited stays as it was. Numbers keep their value, not their spelling
+//! (`1.50` becomes `1.5`); an integer beyond 64 bits, which the runtime specification has nowhere, becomes the nearest
+//! floating-point number.
 
 use std::io::Read;
 use std::path::Path;
@@ -78,6 +80,20 @@ mod tests {
         assert_eq!(config.mounts(), ["/proc", "/x"]);
         config.write(bundle.path()).expect("write back");
         assert_eq!(std::fs::read_to_string(bundle.path().join("config.json")).expect("read"), text);
+    }
+
+    #[test]
+    fn numbers_keep_their_values() {
+        let bundle = tempfile::tempdir().expect("folder");
+        // The last five are those that a quick reader of decimal fractions gets wrong in the last bit.
+        let numbers = "[9223372036854775807,-9223372036854775808,18446744073709551615,9007199254740993,0,-1,0.1,1e-7,\
+            5e-324,1.7976931348623157e+308,51.248178375505404,-93.31137037688033,-36.573994842753436,\
+            52.314008204106244,97.45365320034685]";
+        let text = format!("{{\"numbers\":{numbers},\"spelt\":[1.50,1E2,1.0]}}");
+        std::fs::write(bundle.path().join("config.json"), text).expect("write");
+        Config::read(bundle.path()).and_then(|config| config.write(bundle.path())).expect("rewritten");
+        let now = std::fs::read_to_string(bundle.path().join("config.json")).expect("read");
+        assert_eq!(now, format!("{{\"numbers\":{numbers},\"spelt\":[1.5,100.0,1.0]}}"));
     }
 
     #[test]
