@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use baton_fault::{Attempt, Code, Fault, Result};
+use libcontainer::channel::ChannelError as Base;
 use libcontainer::container::Container;
 use libcontainer::hooks::run_hooks;
 use libcontainer::namespaces::Namespaces;
@@ -29,6 +30,7 @@ use oci_spec::runtime::{LinuxNamespaceType, Spec};
 
 use crate::cgroup::Cgroup;
 use crate::container::chain;
+use crate::culprit;
 use crate::kill;
 use crate::process;
 
@@ -132,7 +134,7 @@ impl Birth<'_> {
             }
             gate.write_all(b"1").attempt(|| format!("{what}: open the gate"))?;
             self.run_early_hooks(pid, &mut to_child, &mut from_child)?;
-            from_child.wait_for_init_ready().map_err(|err| failure(&what, &err))
+            from_child.wait_for_init_ready().map_err(|err| self.failure(&err))
         })();
         let _ = (to_child.close(), from_child.close());
         match outcome {
@@ -187,24 +189,38 @@ impl Birth<'_> {
     ) -> Result<()> {
         let (Some(hooks), Some(container)) = (self.spec.hooks(), &self.container) else { return Ok(()) };
         let failed = |err: &dyn std::error::Error| Fault::new(Code::Engine, &self.what, chain(err));
-        from_child.wait_for_hook_request().map_err(|err| failure(&self.what, &err))?;
-        for hooks in [hooks.prestart(), hooks.create_runtime()] {
-            run_hooks(hooks.as_ref(), Some(&container.state), None, Some(Pid::from_raw(pid)), None)
-                .map_err(|err| failed(&err))?;
+        from_child.wait_for_hook_request().map_err(|err| self.failure(&err))?;
+        for hook in [hooks.prestart(), hooks.create_runtime()].into_iter().flatten().flatten() {
+            let one = vec![hook.clone()];
+            run_hooks(Some(&one), Some(&container.state), None, Some(Pid::from_raw(pid)), None).map_err(|err| {
+                let why = format!("hook {}: {}", hook.path().display(), chain(&err));
+                Fault::new(Code::Engine, &self.what, why).advise("see what the hook says, or leave it out")
+            })?;
         }
         to_child.hook_done().map_err(|err| failed(&err))
     }
-}
 
-/// What the child said of why it cannot become what it should, without what libcontainer puts around it.
-fn failure(what: &str, err: &channel::ChannelError) -> Fault {
-    let text = match err {
-        channel::ChannelError::ExecError(said) => {
-            said.strip_prefix("error in executing process : ").unwrap_or(said).to_owned()
-        }
-        other => chain(other),
-    };
-    Fault::new(Code::Engine, what, text).advise("correct config.json or the command")
+    /// What the child said of why it cannot become what it should, without what libcontainer puts around it.
+    fn failure(&self, err: &channel::ChannelError) -> Fault {
+        let text = match err {
+            channel::ChannelError::ExecError(said) => {
+                said.strip_prefix("error in executing process : ").unwrap_or(said).to_owned()
+            }
+            channel::ChannelError::ReceiveError { source: Base::BrokenChannel, .. } => self.sudden_end(),
+            other => chain(other),
+        };
+        Fault::new(Code::Engine, &self.what, text).advise("correct config.json or the command")
+    }
+
+    /// The child is gone and had no time to say why.
+    fn sudden_end(&self) -> String {
+        let resources = self.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
+        let limit = resources.and_then(|resources| resources.memory().as_ref()?.limit());
+        let memory = limit
+            .filter(|bytes| *bytes > 0)
+            .map_or(String::new(), |bytes| format!(", perhaps for want of memory: its limit is {bytes} bytes"));
+        format!("its first process was killed before it was ready{memory}")
+    }
 }
 
 /// What the child has of its birth.
@@ -252,7 +268,10 @@ impl Child<'_> {
         birth.cgroup.join().map_err(|fault| fault.to_string())?;
         run_on(affinity.and_then(|affinity| affinity.cpu_affinity_final().as_ref()))?;
         for rlimit in process.rlimits().iter().flatten() {
-            syscall.create_syscall().set_rlimit(rlimit).map_err(|err| said("set a limit of the process", &err))?;
+            syscall.create_syscall().set_rlimit(rlimit).map_err(|err| {
+                let (name, soft, hard) = (rlimit.typ(), rlimit.soft(), rlimit.hard());
+                said(&format!("set {name} to {soft}, at most {hard}"), &err)
+            })?;
         }
         self.join_user_namespace()?;
         let kind = match &birth.container {
@@ -284,7 +303,8 @@ impl Child<'_> {
             as_sibling: false,
             pid_file: None,
         };
-        container_init_process(&args, &mut self.to_parent, &mut self.from_parent).map_err(|err| chain(&err))
+        container_init_process(&args, &mut self.to_parent, &mut self.from_parent)
+            .map_err(|err| culprit::told(&err, &birth.spec))
     }
 
     /// A program in an existing container joins its user namespace before the others, which belong to that one.

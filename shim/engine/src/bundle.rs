@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use baton_fault::{Attempt, Code, Fault, Result};
 use oci_spec::runtime::{LinuxNamespaceType, Mount, Spec};
 
+use crate::proc_mounts;
+
 /// Largest config.json, in bytes; a large seccomp profile takes some 100 KiB.
 const CONFIG_MAX: u64 = 16 << 20;
 
@@ -22,6 +24,20 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
+    /// Refuses what would leave the container less confined than its spec says, or let it loose.
+    ///
+    /// # Errors
+    /// `BUNDLE`, naming it.
+    pub(crate) fn check_confinement(&self) -> Result<()> {
+        let label = self.spec.process().as_ref().and_then(|process| process.selinux_label().as_deref());
+        if let Some(label) = label.filter(|label| !label.is_empty()) {
+            // libcontainer would run the program without it, and say nothing.
+            return Err(Fault::new(Code::Bundle, format_args!("set the SELinux label {label}"), "Baton cannot")
+                .advise("leave it out, or use another runtime where SELinux is to confine containers"));
+        }
+        proc_mounts::check(self)
+    }
+
     /// Reads a bundle.
     ///
     /// # Errors

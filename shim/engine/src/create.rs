@@ -22,7 +22,7 @@ use crate::sources::Sources;
 use crate::stand_in::{self, StandIn};
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
-use crate::{Engine, keyring, kill, loopback, mount_finish};
+use crate::{Engine, culprit, keyring, kill, loopback, mount_finish};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -73,9 +73,8 @@ fn checked_spec(bundle: &Bundle, stand_in: Option<Spec>) -> std::result::Result<
     }
     Validator::validate_spec(&spec)?;
     let profile = spec.process().as_ref().and_then(|process| process.apparmor_profile().clone());
-    if profile.is_some_and(|profile| !profile.is_empty())
-        && !libcontainer::apparmor::is_enabled().map_err(LibcontainerError::OtherIO)?
-    {
+    // A kernel without AppArmor has not even the file that would say so.
+    if profile.is_some_and(|profile| !profile.is_empty()) && !libcontainer::apparmor::is_enabled().unwrap_or(false) {
         return Err(ErrInvalidSpec::AppArmorNotEnabled.into());
     }
     spec.canonicalize_rootfs(&bundle.path)?;
@@ -113,6 +112,7 @@ impl Engine {
         let folder = self.folder(id)?;
         let bundle = Bundle::open(&create.bundle)?;
         let what = format!("create container {id}");
+        bundle.check_confinement()?;
         make_working_folder(&bundle)?;
         if !create.no_new_keyring {
             keyring::join(id)?;
@@ -131,7 +131,10 @@ impl Engine {
         let stand_in = StandIn::of(&bundle, &self.root, id, self.systemd_cgroup, sources.as_ref())?;
         let shown = stand_in.as_ref().map_or(bundle.path.as_path(), StandIn::path);
         // The hook has no other way to the user: its standard error is the container's.
-        let failed = |err| baton_hook::fault(shown).unwrap_or_else(|| engine(&what, &err));
+        let failed = |err| {
+            let fault = baton_hook::fault(shown).unwrap_or_else(|| engine(&what, &err));
+            culprit::missing_source(&bundle.spec).map_or(fault.clone(), |source| fault.during(source))
+        };
         let mut container = ContainerBuilder::new(id.to_owned(), SyscallType::Linux)
             .with_executor(Workload)
             .with_root_path(self.root.clone())

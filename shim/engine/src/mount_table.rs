@@ -25,9 +25,17 @@ pub(crate) struct Mounted {
 
 /// The mounts of process `pid`, in order.
 pub(crate) fn of(pid: i32) -> Result<Vec<Mounted>> {
-    let path = format!("/proc/{pid}/mountinfo");
+    read(&format!("/proc/{pid}/mountinfo"))
+}
+
+/// Our own mounts, also where we have another number than /proc knows us by.
+pub(crate) fn ours() -> Result<Vec<Mounted>> {
+    read("/proc/self/mountinfo")
+}
+
+fn read(path: &str) -> Result<Vec<Mounted>> {
     let mut text = Vec::new();
-    File::open(&path)
+    File::open(path)
         .and_then(|file| file.take(TABLE_MAX + 1).read_to_end(&mut text))
         .attempt(|| format!("read {path}"))?;
     let refused = |why: &str| Fault::new(Code::State, format_args!("read {path}"), why);

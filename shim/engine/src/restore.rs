@@ -72,6 +72,7 @@ impl Engine {
         let folder = self.folder(id)?;
         let criu = Criu::find()?;
         let bundle = Bundle::open(&restore.bundle)?;
+        bundle.check_confinement()?;
         attended::check(has_terminal(&bundle), restore.detach, restore.console_socket.as_deref())?;
         baton_criu::only_files(&restore.image_path, restore.parent_path.as_deref())?;
         baton_criu::memory_is_whole(&restore.image_path)?;
