@@ -21,7 +21,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 
-use crate::Rooted;
+use baton_rooted::Rooted;
 
 /// Longest run of `ldconfig`: a large image takes a second.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -2,19 +2,17 @@
 //! the driver libraries, the loader's cache, the mask over the driver's parameters.
 //!
 //! The work is named by the arguments of a `createContainer` hook ([`Work`]), which `baton-devices` writes
-//! into config.json and the program `baton-hook` reads. Everything of the image is met through [`Rooted`]: no
+//! into config.json and the program `baton-hook` reads. Everything of the image is met through [`baton_rooted::Rooted`]: no
 //! path of it is used twice by name, no link of it leads out, nothing of it is executed or becomes the source
 //! of a mount.
 
 mod cache;
 mod links;
 mod params;
-mod rooted;
 mod state;
 mod word;
 mod work;
 
-pub use rooted::Rooted;
 pub use state::Container;
 pub use word::{fault, leave};
 pub use work::{Link, Work};

@@ -8,7 +8,9 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat, renameat};
 use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
 
-use crate::{Link, Rooted};
+use baton_rooted::Rooted;
+
+use crate::Link;
 
 /// Makes one link inside the root filesystem.
 ///

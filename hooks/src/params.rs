@@ -19,7 +19,7 @@ use nix::fcntl::OFlag;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
-use crate::Rooted;
+use baton_rooted::Rooted;
 
 /// Name of the masked copy in the bundle.
 const COPY: &str = "nvidia-params";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use baton_fault::{Attempt, Code, Fault, Result};
 use serde_json::Value;
 
-use crate::Rooted;
+use baton_rooted::Rooted;
 
 /// Largest OCI state, in bytes.
 const STATE_MAX: usize = 1 << 20;

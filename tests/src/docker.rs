@@ -2,9 +2,10 @@
 
 use std::process::{Child, Stdio};
 
-use baton_nodes::{NodeOptions, Output, programs};
+use baton_nodes::{NodeOptions, programs};
 
-use crate::job::{IMAGE, RUNTIME, Status};
+use crate::client::Client;
+use crate::job::{IMAGE, RUNTIME};
 use crate::machine::Machine;
 use crate::until::until;
 
@@ -42,62 +43,13 @@ impl Docker {
         ]);
         docker
     }
+}
 
-    /// The node.
-    pub fn node(&self) -> &Machine {
+impl Client for Docker {
+    const PROGRAM: (&'static str, &'static [&'static str]) = ("docker", &[]);
+
+    fn node(&self) -> &Machine {
         &self.node
-    }
-
-    /// Runs `docker` to its end.
-    pub fn attempt(&self, words: &[&str]) -> Output {
-        self.node.attempt(&[&["docker"], words].concat())
-    }
-
-    /// Runs `docker`, which must succeed; what it printed, without the end of the line.
-    ///
-    /// # Panics
-    /// With all it printed, when it fails.
-    pub fn ok(&self, words: &[&str]) -> String {
-        self.node.ok(&[&["docker"], words].concat()).trim_end().to_owned()
-    }
-
-    /// Starts the job without a card, and waits until it counts.
-    ///
-    /// # Panics
-    /// When it does not.
-    pub fn run_job(&self, runtime: &str, options: &[&str], name: &str) -> Status {
-        let head = ["run", "-d", "--runtime", runtime, "--name", name];
-        self.ok(&[&head[..], options, &[IMAGE, "--cpu"]].concat());
-        until(&format!("{name} answers"), || {
-            let done = self.attempt(&["exec", name, "/counter", "status"]);
-            done.status.success().then(|| Status::checked(&done.stdout))
-        })
-    }
-
-    /// The job's status once it has done that many steps; its checksum is right.
-    ///
-    /// # Panics
-    /// When it does not get there.
-    pub fn wait_for_step(&self, name: &str, step: u64) -> Status {
-        let status = Status::checked(&self.ok(&["exec", name, "/counter", "wait", &step.to_string()]));
-        assert!(status.step >= step, "it answered at step {}", status.step);
-        status
-    }
-
-    /// The job's status.
-    ///
-    /// # Panics
-    /// When it does not answer.
-    pub fn status(&self, name: &str) -> Status {
-        Status::checked(&self.ok(&["exec", name, "/counter", "status"]))
-    }
-
-    /// A part of what Docker knows of a container, by a template.
-    ///
-    /// # Panics
-    /// When there is no such container.
-    pub fn known(&self, name: &str, template: &str) -> String {
-        self.ok(&["inspect", "-f", template, name])
     }
 }
 

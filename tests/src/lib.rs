@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod cards;
+pub mod client;
 pub mod count;
 pub mod cri;
 pub mod docker;

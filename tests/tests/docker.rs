@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use baton_tests::client::Client;
 use baton_tests::docker::{Docker, RUNTIMES};
 use baton_tests::job::IMAGE;
 use baton_tests::until::{until, until_equal};

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use baton_tests::client::Client;
 use baton_tests::job::{IMAGE, RUNTIME};
 use baton_tests::nerdctl::Nerdctl;
 use baton_tests::until::until_equal;

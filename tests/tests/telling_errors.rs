@@ -76,3 +76,19 @@ fn what_is_wrong_is_named_and_nothing_is_left() {
     node.write(file, good.to_string());
     node.ok(&["baton", "run", "--bundle", "/tmp/b", "job"]);
 }
+
+#[test]
+fn a_state_that_cannot_be_written_down_leaves_neither_process_nor_cgroup() {
+    let node = Machine::start("telling-state", "none");
+    let file = "/tmp/r/job/state.json";
+    node.bundle("/tmp/b", &["/bin/sleep", "1234"], |config| {
+        let script = format!("rm {file} && mkdir {file}");
+        config["hooks"] = json!({ "createRuntime": [{ "path": "/bin/sh", "args": ["sh", "-c", script] }] });
+    });
+    let run = "baton --root /tmp/r run --detach --bundle /tmp/b job </dev/null >/dev/null 2>/tmp/said";
+    assert!(!node.attempt(&["sh", "-c", run]).status.success());
+    let said = node.ok(&["cat", "/tmp/said"]);
+    assert!(said.starts_with("baton: ENGINE: create container job: "), "{said}");
+    assert_eq!(node.ok(&["sh", "-c", "pgrep baton: || true"]), "");
+    assert_eq!(node.ok(&["sh", "-c", "find /sys/fs/cgroup -type d -name '*job'; ls /tmp/r"]), "");
+}

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use baton_cgroup::{Cgroups, MOUNT};
 use baton_fault::{Attempt, Code, Fault, Result};
 
-/// Where cgroups are mounted.
-const MOUNT: &str = "/sys/fs/cgroup";
 /// Deepest nesting of cgroups below a container's that is followed.
 const DEPTH_MAX: usize = 16;
 /// Most processes of a container that Baton handles.
@@ -41,11 +40,7 @@ impl Cgroup {
     /// # Errors
     /// `NOT_FOUND` when there is no such process, `SYSTEM` when no cgroup of it is mounted.
     pub fn of(pid: u32) -> Result<Cgroup> {
-        let path = format!("/proc/{pid}/cgroup");
-        let text = std::fs::read_to_string(&path)
-            .attempt(|| format!("find the cgroup of process {pid}"))
-            .map_err(|fault| fault.with_code(Code::NotFound))?;
-        Cgroup::parse(&text, Path::new(MOUNT)).ok_or_else(|| {
+        Cgroup::among(&Cgroups::of(pid)?, Path::new(MOUNT)).ok_or_else(|| {
             Fault::new(
                 Code::System,
                 format!("find the cgroup of process {pid}"),
@@ -55,30 +50,13 @@ impl Cgroup {
         })
     }
 
-    /// From the lines of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, with no controllers for the unified one.
-    fn parse(text: &str, mount: &Path) -> Option<Cgroup> {
-        let lines = || {
-            text.lines().filter_map(|line| {
-                let mut fields = line.splitn(3, ':');
-                let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-                Some((controllers, path.trim_start_matches('/')))
-            })
-        };
-        let v1 = |controller: &str| {
-            let (controllers, path) = lines().find(|(named, _)| named.split(',').any(|name| name == controller))?;
-            // A controller is mounted by its own name or, joined with others, by all of theirs.
-            [controller, controllers]
-                .iter()
-                .map(|name| mount.join(name))
-                .find(|dir| dir.is_dir())
-                .map(|dir| dir.join(path))
-        };
+    fn among(cgroups: &Cgroups, mount: &Path) -> Option<Cgroup> {
+        let v1 = |controller: &str| cgroups.with(controller)?.folder(controller, mount);
         if let Some(members) = v1("freezer").or_else(|| v1("pids")) {
             let memory_limit = v1("memory").map(|dir| dir.join("memory.limit_in_bytes"));
             return Some(Cgroup { members, memory_limit });
         }
-        let (_, path) = lines().find(|(controllers, _)| controllers.is_empty())?;
-        let members = mount.join(path);
+        let members = cgroups.unified()?.below(mount);
         let memory_limit = Some(members.join("memory.max"));
         Some(Cgroup { members, memory_limit })
     }
@@ -224,11 +202,11 @@ mod tests {
             std::fs::create_dir(mount.path().join(name)).expect("controller");
         }
         let v1 = "9:freezer:/default/job\n4:memory:/default/job\n0::/\n";
-        let cgroup = Cgroup::parse(v1, mount.path()).expect("v1");
+        let cgroup = Cgroup::among(&Cgroups::parse(v1), mount.path()).expect("v1");
         assert_eq!(cgroup.members, mount.path().join("freezer/default/job"));
         assert_eq!(cgroup.memory_limit, Some(mount.path().join("memory/default/job/memory.limit_in_bytes")));
         let empty = tempfile::tempdir().expect("folder");
-        let cgroup = Cgroup::parse("0::/default/job\n", empty.path()).expect("v2");
+        let cgroup = Cgroup::among(&Cgroups::parse("0::/default/job\n"), empty.path()).expect("v2");
         assert_eq!(cgroup.members, empty.path().join("default/job"));
         assert_eq!(cgroup.memory_limit, Some(empty.path().join("default/job/memory.max")));
     }

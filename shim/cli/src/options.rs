@@ -8,6 +8,7 @@ use std::str::FromStr;
 use baton_fault::{Code, Fault, Result};
 
 /// An option that a verb knows.
+#[derive(Clone, Copy)]
 pub struct Known {
     long: &'static str,
     short: Option<char>,

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use baton_fault::{Code, Fault, Result};
-use baton_hook::Rooted;
+use baton_rooted::Rooted;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, fstat, major, minor};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use baton_config::Driver;
 use baton_fault::{Attempt, Result};
-use baton_hook::Rooted;
+use baton_rooted::Rooted;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, fstat};
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use baton_cgroup::Cgroups;
 use baton_fault::{Attempt, Code, Fault, Result};
 use libcgroups::common::{
     AnyCgroupManager, CGROUP_PROCS, CgroupConfig, CgroupManager, CgroupSetup, ControllerOpt, DEFAULT_CGROUP_ROOT,
@@ -112,9 +113,10 @@ impl Cgroup {
         let root = Path::new(DEFAULT_CGROUP_ROOT);
         let controlled = hierarchies.mounts().filter_map(|mount| mount.strip_prefix(root).ok()?.to_str());
         let mut names: Vec<String> = controlled.map(str::to_owned).collect();
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let named = groups.lines().filter_map(|line| line.split(':').nth(1)?.strip_prefix("name="));
-        names.extend(named.filter(|name| root.join(name).is_dir()).map(str::to_owned));
+        if let Ok(groups) = Cgroups::ours() {
+            let named = groups.memberships().filter_map(|membership| membership.name());
+            names.extend(named.filter(|name| root.join(name).is_dir()).map(str::to_owned));
+        }
         names.retain(|name| !name.is_empty() && !name.contains('/'));
         names.sort();
         names
@@ -129,8 +131,9 @@ impl Cgroup {
         let mount = Path::new(DEFAULT_CGROUP_ROOT).join(name);
         let own = self.folders.iter().find(|folder| folder.starts_with(&mount)).cloned();
         own.or_else(|| {
-            let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-            Some(mount.join(group_of(&groups, name)?))
+            let groups = Cgroups::ours().ok()?;
+            let ours = groups.memberships().find(|membership| membership.name() == Some(name))?;
+            Some(ours.below(&mount))
         })
     }
 
@@ -361,26 +364,4 @@ fn inherit(mount: &Path, below: &Path, file: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The group below the named hierarchy `name` in the text of `/proc/PID/cgroup`.
-fn group_of<'a>(groups: &'a str, name: &str) -> Option<&'a str> {
-    let path = groups.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (hierarchy, path) = rest.split_once(':')?;
-        (hierarchy.strip_prefix("name=") == Some(name)).then_some(path)
-    })?;
-    Some(path.trim_start_matches('/'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_named_hierarchy_is_found_by_its_name() {
-        let groups = "9:name=systemd:/user/a\n8:pids:/x\n0::/y\n";
-        assert_eq!(group_of(groups, "systemd"), Some("user/a"));
-        assert_eq!(group_of(groups, "pids"), None);
-    }
 }

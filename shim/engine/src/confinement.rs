@@ -4,12 +4,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use baton_fault::{Attempt, Code, Fault, Result};
+use baton_rooted::Rooted;
 use nix::sys::stat::{fstat, makedev};
 
 use crate::bundle::Bundle;
 use crate::external::{masked_paths, readonly_paths, resolve};
 use crate::mount_table::{self, Mounted};
-use crate::rooted::Rooted;
 
 /// Compares the mounts of process `pid` with the live spec's masked and read-only paths.
 ///

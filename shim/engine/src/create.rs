@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use baton_fault::{Attempt, Code, Fault, Result};
+use baton_rooted::Rooted;
 use libcontainer::container::ContainerStatus;
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::{ErrInvalidSpec, LibcontainerError};
@@ -17,12 +18,11 @@ use crate::birth::{self, Birth};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::container::{chain, engine, record_start, write_pid_file};
-use crate::rooted::Rooted;
 use crate::sources::Sources;
 use crate::stand_in::{self, StandIn};
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
-use crate::{Engine, culprit, keyring, kill, loopback, mount_finish};
+use crate::{Engine, culprit, keyring, kill, loopback, mount_finish, process};
 
 /// What `create` is told.
 #[derive(Clone, Debug, Default)]
@@ -199,7 +199,9 @@ impl Engine {
             .save()
             .map_err(failed)
             .inspect_err(|_| {
-                let _ = kill::send(pid, libc::SIGKILL);
+                // Best effort: the first failure is the one to tell. A cgroup goes when nobody is left in it.
+                let _ = (kill::send(pid, libc::SIGKILL), process::wait(pid));
+                cgroup.forsake();
             })?;
         state.keep();
         Ok(pid)

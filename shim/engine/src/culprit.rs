@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use baton_hook::Rooted;
+use baton_rooted::Rooted;
 use libcontainer::process::init::error::InitProcessError;
 use libcontainer::rootfs::RootfsError;
 use oci_spec::runtime::{Hook, Mount, Spec};

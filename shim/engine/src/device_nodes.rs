@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use baton_fault::{Attempt, Code, Fault, Result};
+use baton_rooted::Rooted;
 use libcontainer::rootfs::utils::default_devices;
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
@@ -15,7 +16,6 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 use oci_spec::runtime::{LinuxDevice, LinuxDeviceType};
 
 use crate::bundle::Bundle;
-use crate::rooted::Rooted;
 
 /// Most entries of `/dev` that are looked at, and how deep.
 const ENTRIES_MAX: usize = 4096;

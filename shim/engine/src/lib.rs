@@ -45,7 +45,6 @@ mod resources;
 mod restore;
 mod restored;
 mod resume;
-mod rooted;
 mod run;
 mod seccomp;
 mod sources;

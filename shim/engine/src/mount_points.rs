@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use baton_fault::{Attempt, Result};
+use baton_rooted::Rooted;
 use oci_spec::runtime::Mount;
 
 use crate::bundle::{Bundle, is_bind};
 use crate::external::resolve;
-use crate::rooted::Rooted;
 
 /// Makes the mount points that the spec's mounts need, in the root filesystem mounted at `root` or in the host's
 /// folder that is bound above them. Those on a filesystem that CRIU fills itself are left to it.

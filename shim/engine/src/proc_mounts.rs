@@ -2,10 +2,10 @@
 //! SELinux, whose profiles are set there (CVE-2019-16884). libcontainer looks only at mounts of proc and sysfs; runc
 //! looks at all.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use baton_fault::{Attempt, Code, Fault, Result};
-use baton_hook::Rooted;
+use baton_rooted::Rooted;
 use libcontainer::rootfs::Mount;
 
 use crate::bundle::Bundle;
@@ -35,8 +35,14 @@ fn led_to(root: &Rooted, path: &Path) -> PathBuf {
     let mut there = path.ancestors().filter_map(|part| Some((part, root.real_path(part).ok()?)));
     let Some((part, real)) = there.next() else { return path.to_owned() };
     let inside = real.strip_prefix(root.path()).unwrap_or(&real);
-    let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
-    Path::new("/").join(inside).join(rest)
+    let mut led = Path::new("/").join(inside);
+    for step in path.strip_prefix(part).unwrap_or(Path::new("")).components() {
+        match step {
+            Component::ParentDir => drop(led.pop()),
+            step => led.push(step),
+        }
+    }
+    led
 }
 
 #[cfg(test)]

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_fault::{Attempt, Code, Fault, Result};
-
-/// Where cgroups are mounted.
-const MOUNT: &str = "/sys/fs/cgroup";
+use baton_cgroup::{Cgroups, MOUNT};
+use baton_fault::{Code, Fault, Result};
 
 /// The folders of a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,41 +22,21 @@ impl Hierarchy {
     /// # Errors
     /// `NOT_FOUND` when there is no such process.
     pub fn of(pid: u32) -> Result<Hierarchy> {
-        let path = format!("/proc/{pid}/cgroup");
-        let text = std::fs::read_to_string(&path)
-            .attempt(|| format!("find the cgroup of process {pid}"))
-            .map_err(|fault| fault.with_code(Code::NotFound))?;
         let mount = Path::new(MOUNT);
         let unified = mount.join("cgroup.controllers").exists();
-        Hierarchy::parse(&text, mount, unified).ok_or_else(|| {
+        Hierarchy::among(&Cgroups::of(pid)?, mount, unified).ok_or_else(|| {
             Fault::new(Code::System, format!("find the cgroup of process {pid}"), "no cgroup of it is mounted")
                 .advise("mount cgroups at /sys/fs/cgroup")
         })
     }
 
-    /// From the lines of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, with no controllers for the unified one.
-    fn parse(text: &str, mount: &Path, unified: bool) -> Option<Hierarchy> {
-        let lines = text.lines().filter_map(|line| {
-            let mut fields = line.splitn(3, ':');
-            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-            Some((controllers, path.trim_start_matches('/')))
-        });
+    fn among(cgroups: &Cgroups, mount: &Path, unified: bool) -> Option<Hierarchy> {
         if unified {
-            return lines
-                .filter(|(controllers, _)| controllers.is_empty())
-                .map(|(_, path)| Hierarchy::V2(mount.join(path)))
-                .next();
+            return cgroups.unified().map(|membership| Hierarchy::V2(membership.below(mount)));
         }
-        let mut folders = BTreeMap::new();
-        for (joined, path) in lines.filter(|(joined, _)| !joined.is_empty()) {
-            for controller in joined.split(',') {
-                // A controller is mounted by its own name or, joined with others, by all of theirs.
-                let mounted = [controller, joined].iter().map(|name| mount.join(name)).find(|dir| dir.is_dir());
-                if let Some(dir) = mounted {
-                    folders.insert(controller.trim_start_matches("name=").to_string(), dir.join(path));
-                }
-            }
-        }
+        let named = cgroups.memberships().flat_map(|membership| membership.names().map(move |name| (name, membership)));
+        let folders: BTreeMap<String, PathBuf> =
+            named.filter_map(|(name, membership)| Some((name.to_owned(), membership.folder(name, mount)?))).collect();
         (!folders.is_empty()).then_some(Hierarchy::V1(folders))
     }
 
@@ -82,14 +60,14 @@ mod tests {
             std::fs::create_dir(mount.path().join(name)).expect("controller");
         }
         let text = "5:cpu,cpuacct:/default/a\n4:memory:/default/b\n3:pids:/default/c\n2:name=systemd:/d\n0::/e\n";
-        let v1 = Hierarchy::parse(text, mount.path(), false).expect("version 1");
+        let v1 = Hierarchy::among(&Cgroups::parse(text), mount.path(), false).expect("version 1");
         let folder = |name: &str| v1.controller(name).map(Path::to_path_buf);
         assert_eq!(folder("cpu"), Some(mount.path().join("cpu,cpuacct/default/a")));
         assert_eq!(folder("cpuacct"), folder("cpu"));
         assert_eq!(folder("memory"), Some(mount.path().join("memory/default/b")));
         assert_eq!(folder("pids"), None, "it is not mounted");
-        let v2 = Hierarchy::parse(text, mount.path(), true).expect("version 2");
+        let v2 = Hierarchy::among(&Cgroups::parse(text), mount.path(), true).expect("version 2");
         assert_eq!(v2, Hierarchy::V2(mount.path().join("e")));
-        assert_eq!(Hierarchy::parse("0::/e\n", mount.path(), false), None);
+        assert_eq!(Hierarchy::among(&Cgroups::parse("0::/e\n"), mount.path(), false), None);
     }
 }

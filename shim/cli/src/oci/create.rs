@@ -12,7 +12,8 @@ use super::{done, exit};
 use crate::globals::Globals;
 use crate::options::{Known, Options, Words, refused, switch, value};
 
-const CREATE: &[Known] = &[
+/// The options of both.
+const CREATE: [Known; 7] = [
     value("bundle", Some('b')),
     value("console-socket", None),
     value("pid-file", None),
@@ -22,14 +23,8 @@ const CREATE: &[Known] = &[
     refused("pidfd-socket", "Baton sends no pidfd; use --pid-file"),
 ];
 
-const RUN: &[Known] = &[
-    value("bundle", Some('b')),
-    value("console-socket", None),
-    value("pid-file", None),
-    switch("no-pivot", None),
-    switch("no-new-keyring", None),
-    value("preserve-fds", None),
-    refused("pidfd-socket", "Baton sends no pidfd; use --pid-file"),
+/// What `run` has beside those.
+const RUN: [Known; 3] = [
     switch("detach", Some('d')),
     switch("keep", None),
     // Orphans of the container are for whoever is a subreaper above us.
@@ -37,7 +32,7 @@ const RUN: &[Known] = &[
 ];
 
 pub fn create(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
-    let options = Options::read("create", args, CREATE, Words::Mixed)?;
+    let options = Options::read("create", args, &CREATE, Words::Mixed)?;
     let create = asked_for(&options)?;
     let id = options.id()?;
     inject(&create.bundle)?;
@@ -45,7 +40,7 @@ pub fn create(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
 }
 
 pub fn run(globals: &Globals, args: &[OsString]) -> Result<ExitCode> {
-    let options = Options::read("run", args, RUN, Words::Mixed)?;
+    let options = Options::read("run", args, &[&CREATE[..], &RUN].concat(), Words::Mixed)?;
     let run = Run { create: asked_for(&options)?, detach: options.is_on("detach"), keep: options.is_on("keep") };
     let id = options.id()?;
     inject(&run.create.bundle)?;

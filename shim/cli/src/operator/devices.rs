@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use baton_cgroup::{Cgroups, Membership};
 use baton_config::Settings;
 use baton_devices::{Card, CardUsage, GpuUuid, Inventory};
 use baton_fault::{Code, Fault, Result};
@@ -11,9 +12,6 @@ use serde::Serialize;
 
 use super::sizes::Bytes;
 use crate::arguments;
-
-/// Most of a process's cgroup file that is read, in bytes.
-const CGROUP_MAX: usize = 64 * 1024;
 
 /// A card and who uses it.
 #[derive(Serialize)]
@@ -101,14 +99,11 @@ fn print_row(row: &Row) {
 
 /// The cgroup of a process, whose last part containerd names after the container.
 fn cgroup(pid: u32) -> String {
-    let text = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text[..text.len().min(CGROUP_MAX)]).into_owned();
-    let path = |wanted: &str| {
-        text.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':');
-            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-            (controllers == wanted && path != "/").then(|| path.to_string())
-        })
-    };
-    path("devices").or_else(|| path("")).unwrap_or_else(|| "no container".to_string())
+    let cgroups = Cgroups::of(pid).ok();
+    let group = cgroups.as_ref().and_then(|cgroups| cgroups.with("devices").filter(not_the_root).or(cgroups.unified()));
+    group.filter(not_the_root).map_or_else(|| "no container".to_string(), |group| group.path().to_string())
+}
+
+fn not_the_root(group: &Membership) -> bool {
+    group.path() != "/"
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use baton_cgroup::Cgroups;
 use baton_fault::{Attempt, Code, Fault, Result};
 use libcgroups::common::DEFAULT_CGROUP_ROOT;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, statfs};
@@ -21,8 +22,7 @@ impl Hierarchies {
     /// # Errors
     /// `FILE` when /proc cannot be read, `SYSTEM` when no controller is mounted.
     pub(crate) fn here() -> Result<Hierarchies> {
-        let path = "/proc/self/cgroup";
-        let groups = fs::read_to_string(path).attempt(|| format!("read {path}"))?;
+        let groups = Cgroups::ours()?;
         let root = Path::new(DEFAULT_CGROUP_ROOT);
         let found = named(&groups, |name| {
             let mount = root.join(name);
@@ -51,30 +51,21 @@ impl Hierarchies {
     }
 }
 
-/// The names of the controllers of each hierarchy of version 1 in the text of `/proc/PID/cgroup`.
-fn controllers(groups: &str) -> impl Iterator<Item = &str> {
-    groups.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (names, _) = rest.split_once(':')?;
-        (!names.is_empty() && !names.starts_with("name=")).then_some(names)
-    })
-}
-
 /// All hierarchies by `find`, or none when it does not know one of them.
-fn named(groups: &str, find: impl Fn(&str) -> Option<PathBuf>) -> Option<Hierarchies> {
+fn named(groups: &Cgroups, find: impl Fn(&str) -> Option<PathBuf>) -> Option<Hierarchies> {
     let mut found = BTreeMap::new();
-    for names in controllers(groups) {
+    for names in groups.memberships().filter_map(|membership| membership.controllers()) {
         let mount = find(names)?;
         found.extend(names.split(',').map(|name| (name.to_owned(), mount.clone())));
     }
     Some(Hierarchies(found))
 }
 
-fn in_mount_table(groups: &str) -> Result<Hierarchies> {
+fn in_mount_table(groups: &Cgroups) -> Result<Hierarchies> {
     let path = "/proc/self/mountinfo";
     let table = fs::read_to_string(path).attempt(|| format!("read {path}"))?;
     let mut found = BTreeMap::new();
-    for names in controllers(groups) {
+    for names in groups.memberships().filter_map(|membership| membership.controllers()) {
         for name in names.split(',') {
             // One that is not mounted anywhere is as good as none.
             if let Some(mount) = mount_of(&table, name) {
@@ -105,13 +96,13 @@ mod tests {
 
     #[test]
     fn controllers_that_share_a_hierarchy_share_a_folder() {
-        let found = named(GROUPS, |name| Some(Path::new("/c").join(name))).expect("all known");
+        let found = named(&Cgroups::parse(GROUPS), |name| Some(Path::new("/c").join(name))).expect("all known");
         assert_eq!(found.of("cpu"), Some(Path::new("/c/cpu,cpuacct")));
         assert_eq!(found.of("cpuacct"), Some(Path::new("/c/cpu,cpuacct")));
         assert_eq!(found.of("pids"), Some(Path::new("/c/pids")));
         assert_eq!((found.of("systemd"), found.of("memory")), (None, None));
         assert_eq!(found.mounts().count(), 2);
-        assert_eq!(named(GROUPS, |name| (name == "pids").then(PathBuf::new)), None);
+        assert_eq!(named(&Cgroups::parse(GROUPS), |name| (name == "pids").then(PathBuf::new)), None);
     }
 
     #[test]
