@@ -58,6 +58,8 @@ fn nothing_runs_before_start_and_nothing_is_left_of_what_was_never_started() {
     assert_eq!(traces(&node), "");
 
     let again = create();
+    again.kill("", 0).expect("a question");
+    assert_eq!(status_of(&again), api::Status::CREATED);
     again.kill("", 9).expect("kill");
     assert_eq!((again.wait(""), status_of(&again)), (Ok(137), api::Status::STOPPED));
     assert_eq!(again.start(""), Err(Code::FAILED_PRECONDITION));

@@ -34,6 +34,8 @@ pub async fn kill(shim: &Shim, request: &KillRequest) -> Result<()> {
     };
     match phase {
         Phase::Stopped => Err(gone(&request.id)),
+        // Signal 0 only asks.
+        Phase::Created if pid == 0 && request.exec_id.is_empty() && request.signal == 0 => Ok(()),
         // A checkpoint that was never started has no process: it ends as if killed.
         Phase::Created if pid == 0 && request.exec_id.is_empty() => {
             end_unstarted(shim, &container, &process, request.signal);
