@@ -6,6 +6,7 @@ use baton_fault::Code;
 use baton_tests::image::{self, MANIFEST, PAGES, STATE, descriptor};
 use baton_tests::job::{IMAGE, RUNTIME};
 use baton_tests::machine::{BIN, Machine};
+use serde_json::json;
 
 #[test]
 fn the_operators_verbs_say_what_is_wrong() {
@@ -87,6 +88,29 @@ fn a_restore_from_no_images_leaves_nothing() {
     assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
     node.store_becomes(&before);
     assert!(!node.root_path("/run/baton/engine/other").exists());
+}
+
+#[test]
+fn what_runs_is_ended_by_force_though_its_state_cannot_be_read() {
+    let node = Machine::start("bad-state", "none");
+    node.bundle("/tmp/b", &["sleep", "1234"], |config| config["linux"]["cgroupsPath"] = json!("/bad/job"));
+    let root = ["baton", "--root", "/run/bad"];
+    // The container keeps the streams that it is created with.
+    let create = || node.ok(&["sh", "-c", "baton --root /run/bad create --bundle /tmp/b job >/tmp/said 2>&1 </dev/null"]);
+    create();
+    node.ok(&[&root[..], &["start", "job"]].concat());
+    assert!(node.find_process(|command| command == "sleep 1234").is_some());
+    node.write("/run/bad/job/state.json", "{\"half");
+    let refused = node.refused(&[&root[..], &["state", "job"]].concat(), Code::Engine);
+    assert!(refused.contains("/run/bad/job/state.json"), "{refused}");
+    node.refused(&[&root[..], &["delete", "job"]].concat(), Code::Engine);
+    assert!(node.find_process(|command| command == "sleep 1234").is_some(), "only force ends it");
+    node.ok(&[&root[..], &["delete", "--force", "job"]].concat());
+    assert_eq!(node.find_process(|command| command == "sleep 1234"), None);
+    assert!(!node.root_path("/run/bad/job").exists());
+    assert_eq!(node.ok(&["find", "/sys/fs/cgroup", "-path", "*/bad/job"]), "");
+    create();
+    node.ok(&[&root[..], &["delete", "--force", "job"]].concat());
 }
 
 #[test]

@@ -56,6 +56,11 @@ impl Cgroup {
         Cgroup::open(&path, container.id(), container.systemd())
     }
 
+    /// The cgroup of that path, which a container was given.
+    pub(crate) fn at(path: &Path, id: &str, systemd: bool) -> Result<Cgroup> {
+        Cgroup::open(path, id, systemd)
+    }
+
     /// The cgroup that a spec asks for.
     pub(crate) fn asked_for(spec: &Spec, id: &str, systemd: bool) -> Result<Cgroup> {
         let path = spec.linux().as_ref().and_then(|linux| linux.cgroups_path().clone());

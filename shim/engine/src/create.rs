@@ -22,6 +22,7 @@ use crate::sources::Sources;
 use crate::stand_in::{self, StandIn};
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
+use crate::state_file;
 use crate::{Engine, culprit, keyring, kill, loopback, mount_finish, process};
 
 /// What `create` is told.
@@ -149,7 +150,7 @@ impl Engine {
         let pid = container.pid().map_or(0, |pid| pid.as_raw());
         if stand_in.is_some() {
             container.state.bundle = bundle.path.clone();
-            container.save().map_err(failed)?;
+            state_file::save(&container)?;
         }
         let resources = bundle.spec.linux().as_ref().and_then(|linux| linux.resources().as_ref());
         Cgroup::of(&container).and_then(|cgroup| cgroup.restrict_devices(resources)).inspect_err(|_| {
@@ -167,7 +168,7 @@ impl Engine {
         let spec = checked_spec(bundle, stand_in::spec(bundle, &cgroup)?).map_err(failed)?;
         check_console(&spec, create.console_socket.is_some()).map_err(failed)?;
         let state = StateFolder::make(self.folder(id)?, id)?;
-        let mut container = state.begin(id, bundle, &spec, self.systemd_cgroup).map_err(failed)?;
+        let mut container = state.begin(id, bundle, &spec, self.systemd_cgroup)?;
         let begin = NotifyListener::new(&state.path.join(NOTIFY_FILE))
             .map_err(|err| Fault::new(Code::Engine, &what, chain(&err)))?;
         let console = match &create.console_socket {
@@ -192,17 +193,12 @@ impl Engine {
             executor: Box::new(Workload),
         };
         let pid = birth.give().inspect_err(|_| cgroup.forsake())?.pid;
-        container
-            .set_status(ContainerStatus::Created)
-            .set_creator(nix::unistd::geteuid().as_raw())
-            .set_pid(pid)
-            .save()
-            .map_err(failed)
-            .inspect_err(|_| {
-                // Best effort: the first failure is the one to tell. A cgroup goes when nobody is left in it.
-                let _ = (kill::send(pid, libc::SIGKILL), process::wait(pid));
-                cgroup.forsake();
-            })?;
+        container.set_status(ContainerStatus::Created).set_creator(nix::unistd::geteuid().as_raw()).set_pid(pid);
+        state_file::save(&container).inspect_err(|_| {
+            // Best effort: the first failure is the one to tell. A cgroup goes when nobody is left in it.
+            let _ = (kill::send(pid, libc::SIGKILL), process::wait(pid));
+            cgroup.forsake();
+        })?;
         state.keep();
         Ok(pid)
     }

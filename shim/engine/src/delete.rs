@@ -1,6 +1,7 @@
 //! `delete`: nothing is left of a container but its bundle.
 
 use baton_fault::{Code, Fault, Result};
+use libcontainer::config::YoukiConfig;
 use libcontainer::container::{Container, ContainerStatus};
 use libcontainer::hooks::run_hooks;
 
@@ -9,6 +10,10 @@ use crate::cgroup::Cgroup;
 use crate::container::{chain, engine};
 use crate::stand_in::StandIn;
 use crate::state::word;
+use crate::state_file;
+
+/// Where libcontainer writes down what it needs of the spec.
+const CONFIG: &str = "youki_config.json";
 
 impl Engine {
     /// Deletes a container that has ended or never started; with `force` also one that runs, and it is no fault
@@ -20,6 +25,10 @@ impl Engine {
         StandIn::forget(&self.root, id);
         let mut container = match self.load(id) {
             Err(fault) if fault.code == Code::NotFound && force => return self.forget(id),
+            // What is on record cannot be read, but where its processes are is on record apart.
+            Err(fault) if force => {
+                return self.end_unreadable(id).and_then(|()| self.forget(id)).map_err(|_| fault);
+            }
             loaded => loaded?,
         };
         let what = format!("delete container {id}");
@@ -43,11 +52,27 @@ impl Engine {
         // What else the kernel has of it, libcontainer has made.
         if container.intel_rdt_dir().is_some() || container.intel_rdt_monitoring_dir().is_some() || container.systemd()
         {
-            container.save().map_err(|err| engine(&what, &err))?;
+            state_file::save(&container)?;
             return container.delete(true).map_err(|err| engine(&what, &err));
         }
         run_last_hooks(&container);
         self.forget(id)
+    }
+
+    /// Ends what runs of a container whose state cannot be read, and removes its cgroup.
+    fn end_unreadable(&self, id: &str) -> Result<()> {
+        let config = match YoukiConfig::load(self.folder(id)?) {
+            Ok(config) => config,
+            // It broke off before anything ran.
+            Err(_) if !self.folder(id)?.join(CONFIG).exists() => return Ok(()),
+            Err(err) => return Err(Fault::new(Code::Engine, format_args!("find the cgroup of {id}"), err)),
+        };
+        let cgroup = Cgroup::at(&config.cgroup_path, id, self.systemd_cgroup)?;
+        if !cgroup.remove_empty() {
+            cgroup.kill_all()?;
+            cgroup.remove()?;
+        }
+        Ok(())
     }
 
     /// Removes a state folder in which there is no state.

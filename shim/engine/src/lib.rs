@@ -51,6 +51,7 @@ mod sources;
 mod stand_in;
 mod start;
 mod state;
+mod state_file;
 mod state_folder;
 mod stats;
 mod update;

@@ -4,8 +4,9 @@ use baton_fault::{Code, Fault, Result};
 use libcontainer::container::ContainerStatus;
 
 use crate::Engine;
-use crate::container::engine;
+use crate::cgroup::Cgroup;
 use crate::state::word;
+use crate::state_file;
 
 impl Engine {
     /// Freezes a running container.
@@ -18,6 +19,8 @@ impl Engine {
         if container.status() != ContainerStatus::Running {
             return Err(Fault::new(Code::State, what, format_args!("it is {}, not running", word(container.status()))));
         }
-        container.pause().map_err(|err| engine(what, &err))
+        Cgroup::of(&container)?.freeze().map_err(|fault| fault.during(what))?;
+        container.set_status(ContainerStatus::Paused);
+        state_file::save(&container)
     }
 }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use baton_criu::{Common, Criu, Inherited, JoinedNamespace, TcpMode};
 use baton_fault::{Attempt, Code, Fault, Result};
-use libcontainer::config::YoukiConfig;
 use libcontainer::container::{Container, ContainerStatus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -20,9 +19,11 @@ use crate::attended::{self, Watch};
 use crate::bundle::Bundle;
 use crate::cgroup::Cgroup;
 use crate::checkpoint::make_private;
-use crate::container::{chain, engine, record_start, write_pid_file};
+use crate::container::{record_start, write_pid_file};
 use crate::restored::Rebuilding;
 use crate::seccomp::Covered;
+use crate::state_file;
+use crate::state_folder::StateFolder;
 use crate::{Engine, descriptors, external, loopback, mount_points, process};
 
 /// CRIU's log of a failed restore, in the bundle.
@@ -97,24 +98,10 @@ impl Engine {
     fn begin(&self, id: &str, folder: &Path, bundle: &Bundle) -> Result<Container> {
         let what = format!("restore container {id}");
         make_private(&self.root)?;
-        match fs::create_dir(folder) {
-            Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Fault::new(Code::Exists, what, "there is a container of that id")
-                    .advise("delete it or take another id"));
-            }
-            made => made.attempt(|| format!("make {}", folder.display()))?,
-        }
-        let begun = || -> std::result::Result<Container, libcontainer::error::LibcontainerError> {
-            let mut container = Container::new(id, ContainerStatus::Creating, None, &bundle.path, folder)?;
-            container.set_systemd(self.systemd_cgroup).set_annotations(bundle.spec.annotations().clone());
-            container.save()?;
-            YoukiConfig::from_spec(&bundle.spec, id)?.save(folder)?;
-            Ok(container)
-        };
-        begun().map_err(|err| {
-            let _ = fs::remove_dir_all(folder);
-            engine(what, &err)
-        })
+        let made = StateFolder::make(folder.to_owned(), id).map_err(|fault| fault.during(&what))?;
+        let container = made.begin(id, bundle, &bundle.spec, self.systemd_cgroup)?;
+        made.keep();
+        Ok(container)
     }
 
     fn rebuild(
@@ -170,7 +157,7 @@ impl Engine {
             record_start(&folder, pid)?;
             container.set_status(ContainerStatus::Created).set_status(ContainerStatus::Running).set_pid(pid);
             container.set_creator(nix::unistd::geteuid().as_raw());
-            container.save().map_err(|err| Fault::new(Code::Engine, "save the container's state", chain(&err)))?;
+            state_file::save(&container)?;
             restore.pid_file.as_ref().map_or(Ok(()), |file| write_pid_file(file, pid))
         };
         finish().inspect_err(|_| end(&cgroup, Some(pid)))?;

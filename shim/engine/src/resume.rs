@@ -4,8 +4,9 @@ use baton_fault::{Code, Fault, Result};
 use libcontainer::container::ContainerStatus;
 
 use crate::Engine;
-use crate::container::engine;
+use crate::cgroup::Cgroup;
 use crate::state::word;
+use crate::state_file;
 
 impl Engine {
     /// Thaws a paused container.
@@ -18,6 +19,8 @@ impl Engine {
         if container.status() != ContainerStatus::Paused {
             return Err(Fault::new(Code::State, what, format_args!("it is {}, not paused", word(container.status()))));
         }
-        container.resume().map_err(|err| engine(what, &err))
+        Cgroup::of(&container)?.thaw().map_err(|fault| fault.during(what))?;
+        container.set_status(ContainerStatus::Running);
+        state_file::save(&container)
     }
 }

@@ -11,6 +11,8 @@ use libcontainer::error::LibcontainerError;
 use oci_spec::runtime::Spec;
 
 use crate::bundle::Bundle;
+use crate::container::engine;
+use crate::state_file;
 
 /// A state folder in the making.
 pub(crate) struct StateFolder {
@@ -44,11 +46,15 @@ impl StateFolder {
         bundle: &Bundle,
         spec: &Spec,
         systemd_cgroup: bool,
-    ) -> std::result::Result<Container, LibcontainerError> {
-        let mut container = Container::new(id, ContainerStatus::Creating, None, &bundle.path, &self.path)?;
+    ) -> Result<Container> {
+        let failed = |err: LibcontainerError| engine(format_args!("create container {id}"), &err);
+        let mut container =
+            Container::new(id, ContainerStatus::Creating, None, &bundle.path, &self.path).map_err(failed)?;
         container.set_systemd(systemd_cgroup).set_annotations(spec.annotations().clone());
-        container.save()?;
-        YoukiConfig::from_spec(spec, id)?.save(&self.path)?;
+        // First what says where its cgroup is: without a state there is no container, and this is harmless.
+        let config = YoukiConfig::from_spec(spec, id).map_err(|err| failed(err.into()))?;
+        config.save(&self.path).map_err(|err| failed(err.into()))?;
+        state_file::save(&container)?;
         Ok(container)
     }
 
