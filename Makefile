@@ -9,7 +9,7 @@ CONTAINERD := 2.0 2.2 2.3 2.4
 PRODUCT := baton baton-gpu-agent baton-hook containerd-shim-baton-v2
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all setup build test test-vm test-matrix critest demo bench lint lint-setup fuzz clean
+.PHONY: all setup build test kubernetes test-k8s test-vm test-matrix critest demo bench lint lint-setup fuzz clean
 
 all: build
 
@@ -21,7 +21,13 @@ build: setup ## what is tested with, and then what is installed
 	$(WITH) cargo build --profile product $(PRODUCT:%=--package %) --locked
 
 test: build
-	$(WITH) cargo test --release --workspace --locked
+	$(WITH) cargo test --release --workspace --exclude baton-kubernetes-tests --locked
+
+kubernetes: setup ## etcd and Kubernetes, once, from source: ten minutes
+	integration/programs etcd kubernetes >/dev/null
+
+test-k8s: build kubernetes ## pods on a real Kubernetes, which runs on test nodes
+	$(WITH) cargo test --release -p baton-kubernetes-tests --locked
 
 test-matrix: build ## the end-to-end tests with each containerd; each is built once, which takes some minutes
 	set -e; for version in $(CONTAINERD); do \

@@ -96,7 +96,8 @@ fn what_runs_is_ended_by_force_though_its_state_cannot_be_read() {
     node.bundle("/tmp/b", &["sleep", "1234"], |config| config["linux"]["cgroupsPath"] = json!("/bad/job"));
     let root = ["baton", "--root", "/run/bad"];
     // The container keeps the streams that it is created with.
-    let create = || node.ok(&["sh", "-c", "baton --root /run/bad create --bundle /tmp/b job >/tmp/said 2>&1 </dev/null"]);
+    let create =
+        || node.ok(&["sh", "-c", "baton --root /run/bad create --bundle /tmp/b job >/tmp/said 2>&1 </dev/null"]);
     create();
     node.ok(&[&root[..], &["start", "job"]].concat());
     assert!(node.find_process(|command| command == "sleep 1234").is_some());

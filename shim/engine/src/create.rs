@@ -20,9 +20,9 @@ use crate::cgroup::Cgroup;
 use crate::container::{chain, engine, record_start, write_pid_file};
 use crate::sources::Sources;
 use crate::stand_in::{self, StandIn};
+use crate::state_file;
 use crate::state_folder::StateFolder;
 use crate::workload::Workload;
-use crate::state_file;
 use crate::{Engine, culprit, keyring, kill, loopback, mount_finish, process};
 
 /// What `create` is told.

@@ -40,13 +40,7 @@ impl StateFolder {
     }
 
     /// Writes down that the container is being made.
-    pub(crate) fn begin(
-        &self,
-        id: &str,
-        bundle: &Bundle,
-        spec: &Spec,
-        systemd_cgroup: bool,
-    ) -> Result<Container> {
+    pub(crate) fn begin(&self, id: &str, bundle: &Bundle, spec: &Spec, systemd_cgroup: bool) -> Result<Container> {
         let failed = |err: LibcontainerError| engine(format_args!("create container {id}"), &err);
         let mut container =
             Container::new(id, ContainerStatus::Creating, None, &bundle.path, &self.path).map_err(failed)?;

@@ -17,6 +17,7 @@ use containerd_shim_protos::api::{CreateTaskRequest, Mount};
 use crate::container::{Container, watched};
 use crate::engine::{Engine, beside_the_shim};
 use crate::idmapped::Idmapped;
+use crate::members;
 use crate::options::Options;
 use crate::own_cgroup;
 use crate::process::Process;
@@ -48,10 +49,14 @@ pub async fn create(shim: &Shim, request: &CreateTaskRequest) -> Result<Arc<Cont
     let root = engine_root(&shim.settings, &shim.namespace);
     let engine = Engine::new(&options, root, &shim.namespace, &request.id, &bundle)?;
     engine.record()?;
-    let mounted = mount(request, &bundle).await?;
+    members::note(&request.id, &engine)?;
+    let mounted = mount(request, &bundle).await.inspect_err(|_| members::forget(&request.id))?;
     let outcome = make(shim, request, &bundle, engine, &options).await;
-    if outcome.is_err() && mounted {
-        unmount(&bundle);
+    if outcome.is_err() {
+        members::forget(&request.id);
+        if mounted {
+            unmount(&bundle);
+        }
     }
     outcome
 }

@@ -12,7 +12,7 @@ use crate::container::Container;
 use crate::create::unmount;
 use crate::process::Phase;
 use crate::task::Shim;
-use crate::{control, save};
+use crate::{control, members, save};
 
 /// Longest wait for the end of what was killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -62,6 +62,7 @@ async fn delete_container(shim: &Shim, container: &Container) -> Result<()> {
         Err(fault) if fault.code != Code::NotFound => return Err(fault),
         _ => container.engine.record_deletion(),
     }
+    members::forget(&container.id);
     // One that was never started has been killed just now; its end is said before its deletion.
     if container.init.life().pid != 0 && tokio::time::timeout(END_PATIENCE, container.init.wait()).await.is_err() {
         log::error!("the end of {} was not seen", container.id);

@@ -124,6 +124,11 @@ impl Engine {
         std::fs::write(&file, text).attempt(|| format!("write {}", file.display()))
     }
 
+    /// The same, working in another folder.
+    pub fn in_bundle(&self, bundle: &Path) -> Engine {
+        Engine { bundle: bundle.to_path_buf(), ..self.clone() }
+    }
+
     /// The bundle of its container.
     pub fn bundle(&self) -> &Path {
         &self.bundle

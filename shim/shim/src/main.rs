@@ -23,6 +23,7 @@ mod info;
 mod kill;
 mod logger;
 mod logs;
+mod members;
 mod oom;
 mod options;
 mod own_cgroup;

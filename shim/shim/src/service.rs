@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 use crate::abandoned;
 use crate::engine::{Engine, Recorded};
 use crate::events::Events;
+use crate::members;
 use crate::options::Options;
 use crate::task::Tasks;
 
@@ -145,8 +146,18 @@ impl Service {
             Ok(None) => {}
             Err(fault) => report("find the engine", Err(fault)),
         }
-        let left = baton_checkpoint::journal::leftovers(bundle);
-        baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;
+        let mut bundles = vec![bundle.to_path_buf()];
+        for engine in members::left(bundle) {
+            match engine.delete(true).await {
+                Ok(()) if engine.bundle() != bundle => engine.record_deletion(),
+                outcome => report("delete another container of the pod", outcome),
+            }
+            bundles.push(engine.bundle().to_path_buf());
+        }
+        for bundle in &bundles {
+            let left = baton_checkpoint::journal::leftovers(bundle);
+            baton_checkpoint::save::sweep(&left, &self.containerd, &self.namespace).await;
+        }
         // What follows goes by names, which may have come to be another container's meanwhile.
         if !bundle_is_here() {
             return;

@@ -58,9 +58,10 @@ fn pods_run_on_while_containerd_and_the_kubelet_are_killed_and_come_back() {
         pod.wait_field(".status.containerStatuses[0].restartCount", "1");
         pod.wait_ready();
         until_equal("the new one counts", &true, || count(pod) > 0);
-        let left = node.ok(&["sh", "-c", "ps -eo args | grep -c '^sh -c while :; do n='"]).expect("processes");
-        assert_eq!(left.trim(), pods.len().to_string(), "one for each pod, and none of before");
     }
+    let counting =
+        || node.run(&["pgrep", "-c", "-f", "^sh -c while :; do n="]).expect("pgrep").stdout.trim().to_owned();
+    until_equal("one counts for each pod, and none of before", &pods.len().to_string(), counting);
 }
 
 fn sandbox(pod: &Pod) -> String {

@@ -63,12 +63,15 @@ fn logs_exec_attach_copy_and_port_forward_reach_the_container() {
         assert_eq!(terminal.end(), Some(0));
 
         let mut attached = pod.speaking(&["attach", "-i", &pod.name]).spawn().expect("kubectl attach");
-        attached.stdin.take().expect("its input").write_all(b"this\n").expect("written");
+        // Held until it is heard: kubectl may end with its input.
+        let mut input = attached.stdin.take().expect("its input");
+        input.write_all(b"this\n").expect("written");
         let mut heard = String::new();
         let mut output = BufReader::new(attached.stdout.take().expect("its output"));
         while !heard.contains("heard this") {
             assert!(output.read_line(&mut heard).expect("a line") > 0, "{heard}");
         }
+        drop(input);
         let _ = attached.kill();
         let _ = attached.wait();
 
@@ -81,10 +84,14 @@ fn logs_exec_attach_copy_and_port_forward_reach_the_container() {
 
         let mut forward = pod.speaking(&["port-forward", &pod.name, ":8080"]).spawn().expect("kubectl port-forward");
         let mut told = String::new();
-        BufReader::new(forward.stdout.take().expect("its output")).read_line(&mut told).expect("a line");
+        // Held to the end: it would end at the next word that nobody reads.
+        let mut output = BufReader::new(forward.stdout.take().expect("its output"));
+        output.read_line(&mut told).expect("a line");
         let port = told.split(" -> ").next().and_then(|left| left.rsplit(':').next()).expect("the port it chose");
-        let page = node.ok(&["busybox", "wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}/index.html")]);
-        assert_eq!(page, Ok("page\n".to_owned()), "{told}");
+        let ask =
+            format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3");
+        let page = node.ok(&["timeout", "30", "bash", "-c", &ask]).expect("an answer");
+        assert!(page.starts_with("HTTP/1.0 200 OK") && page.ends_with("\npage\n"), "{told}: {page}");
         let _ = forward.kill();
         let _ = forward.wait();
     }
