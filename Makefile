@@ -46,7 +46,7 @@ test-vm: build ## two nodes in virtual machines with their own kernel, cgroup v2
 demo: build
 	$(TARGET)/baton-demo
 
-bench: build ## BENCH="idle saving" and the like choose parts
+bench: build kubernetes ## BENCH="idle saving" and the like choose parts
 	$(TARGET)/baton-bench $(BENCH)
 
 lint: setup lint-setup

@@ -91,7 +91,7 @@ fn logs_exec_attach_copy_and_port_forward_reach_the_container() {
         let ask =
             format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3");
         let page = node.ok(&["timeout", "30", "bash", "-c", &ask]).expect("an answer");
-        assert!(page.starts_with("HTTP/1.0 200 OK") && page.ends_with("\npage\n"), "{told}: {page}");
+        assert!(page.starts_with("HTTP/1.1 200 OK") && page.ends_with("\r\n\r\npage\n"), "{told}: {page}");
         let _ = forward.kill();
         let _ = forward.wait();
     }

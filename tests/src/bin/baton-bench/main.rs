@@ -8,6 +8,7 @@ mod figures;
 mod idle;
 mod memory;
 mod phases;
+mod pods;
 mod restoring;
 mod saving;
 mod starting;
@@ -24,7 +25,7 @@ use crate::figures::Figures;
 const NODE: &str = "bench";
 
 fn main() -> ExitCode {
-    attended::run(&[NODE], measure)
+    attended::run(&[NODE, pods::NODE], measure)
 }
 
 fn measure() -> Result<()> {
@@ -44,12 +45,13 @@ fn measure() -> Result<()> {
 type Part = (&'static str, fn(&Node, &[Contender], &mut Figures) -> Result<()>);
 
 /// In the order in which they are measured.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("starting", starting::measure),
     ("phases", phases::measure),
     ("idle", idle::measure),
     ("saving", saving::measure),
     ("restoring", restoring::measure),
+    ("pods", pods::measure),
 ];
 
 /// The parts that the command line names, after the word of `attended`; all where it names none.
