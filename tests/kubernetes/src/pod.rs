@@ -175,6 +175,16 @@ impl<'a> Pod<'a> {
         self.bed.node(&self.field(".spec.nodeName"))
     }
 
+    /// The container runtime of the cluster's nodes and its version, as they tell it (`containerd://2.4.2`).
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn node_version(&self) -> String {
+        let name = self.bed.nodes()[0].name();
+        let path = "jsonpath={.status.nodeInfo.containerRuntimeVersion}";
+        self.bed.kubectl(&["get", &format!("node/{name}"), "-o", path])
+    }
+
     /// The id of its first container, as containerd has it.
     ///
     /// # Panics
