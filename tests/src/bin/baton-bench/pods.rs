@@ -29,6 +29,14 @@ const PROGRAM: &str = "trap 'exit 0' TERM; sleep 100000 & wait";
 const LOOK: Duration = Duration::from_millis(2);
 const MIB: f64 = (1 << 20) as f64;
 
+/// What was measured of one pod after another, in milliseconds.
+#[derive(Default)]
+struct Times {
+    ready: Vec<f64>,
+    ended: Vec<f64>,
+    gone: Vec<f64>,
+}
+
 /// Measures and adds the figures. Without Kubernetes' programs there are none.
 pub fn measure(_: &Node, _: &[Contender], figures: &mut Figures) -> Result<()> {
     let options = ClusterOptions { nodes: 1, ..ClusterOptions::new(CLUSTER) };
@@ -46,11 +54,10 @@ pub fn measure(_: &Node, _: &[Contender], figures: &mut Figures) -> Result<()> {
 }
 
 fn all(cluster: &Cluster, figures: &mut Figures) -> Result<()> {
-    let none = || vec![Vec::new(); CLASSES.len()];
-    let (mut ready, mut ended, mut gone): (Vec<Vec<f64>>, Vec<Vec<f64>>, Vec<Vec<f64>>) = (none(), none(), none());
+    let mut times = [Times::default(), Times::default()];
     for round in 0..=ROUNDS {
         // In turns, so that what else the machine does meets each alike.
-        for (number, (class, shim)) in CLASSES.iter().enumerate() {
+        for ((class, shim), times) in CLASSES.iter().zip(&mut times) {
             let up = bring(cluster, class, &[format!("{class}-{round}")])?;
             thread::sleep(phase(round));
             let began = Instant::now();
@@ -63,21 +70,20 @@ fn all(cluster: &Cluster, figures: &mut Figures) -> Result<()> {
             cluster.ok(&["wait", "--for=delete", "--timeout=120s", "pod", &selected])?;
             // The first is not counted: caches are cold.
             if round > 0 {
-                ready[number].push(up);
-                ended[number].push(end);
-                gone[number].push(milliseconds(began));
+                times.ready.push(up);
+                times.ended.push(end);
+                times.gone.push(milliseconds(began));
             }
         }
     }
-    let of = |values: &[Vec<f64>], sum: fn(&[f64]) -> f64| -> Vec<(&'static str, f64)> {
-        CLASSES.iter().zip(values).map(|((class, _), values)| (*class, sum(values))).collect()
+    let of = |sum: &dyn Fn(&Times) -> f64| -> Vec<(&'static str, f64)> {
+        CLASSES.iter().zip(&times).map(|((class, _), times)| (*class, sum(times))).collect()
     };
-    let median = |values: &[f64]| quantile(values, 0.5);
-    figures.beside("a pod, apply to ready, p50", "ms", &of(&ready, median));
-    figures.beside("a pod, delete to the end of its shim, p50", "ms", &of(&ended, median));
+    figures.beside("a pod, apply to ready, p50", "ms", &of(&|times| quantile(&times.ready, 0.5)));
+    figures.beside("a pod, delete to the end of its shim, p50", "ms", &of(&|times| quantile(&times.ended, 0.5)));
     // Of times spread over a second the median says little.
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    figures.beside("a pod, delete to gone, mean", "ms", &of(&gone, mean));
+    figures.beside("a pod, delete to gone, mean", "ms", &of(&|times| mean(&times.gone)));
     let (mut together, mut end, mut weight) = (Vec::new(), Vec::new(), Vec::new());
     for (class, shim) in CLASSES {
         let names: Vec<_> = (0..CROWD).map(|number| format!("{class}-of-many-{number}")).collect();
