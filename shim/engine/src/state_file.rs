@@ -23,7 +23,7 @@ pub(crate) fn save(container: &Container) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libcontainer::container::ContainerStatus;
+    use libcontainer::container::{ContainerStatus, State};
 
     #[test]
     fn it_is_read_back_and_a_half_written_one_changes_nothing() {
@@ -33,8 +33,8 @@ mod tests {
         container.set_status(ContainerStatus::Created);
         save(&container).expect("written");
         fs::write(path.join(FRESH), "{\"half").expect("written");
-        let read = Container::load(path.to_path_buf()).expect("read");
-        assert_eq!((read.id(), read.state.status), ("c", ContainerStatus::Created));
+        let read = State::load(path).expect("read");
+        assert_eq!((read.id.as_str(), read.status), ("c", ContainerStatus::Created));
         save(&container).expect("written again");
         assert!(!path.join(FRESH).exists());
         // Nothing is written where there is no room for it.
