@@ -88,7 +88,7 @@ fn a_state_that_cannot_be_written_down_leaves_neither_process_nor_cgroup() {
     let run = "baton --root /tmp/r run --detach --bundle /tmp/b job </dev/null >/dev/null 2>/tmp/said";
     assert!(!node.attempt(&["sh", "-c", run]).status.success());
     let said = node.ok(&["cat", "/tmp/said"]);
-    assert!(said.starts_with("baton: ENGINE: create container job: "), "{said}");
+    assert!(said.starts_with("baton: SYSTEM: write down the state of container job: "), "{said}");
     assert_eq!(node.ok(&["sh", "-c", "pgrep baton: || true"]), "");
     assert_eq!(node.ok(&["sh", "-c", "find /sys/fs/cgroup -type d -name '*job'; ls /tmp/r"]), "");
 }
