@@ -16,6 +16,8 @@ use crate::{control, host, kubelet, papers};
 const PROGRAMS: [&str; 2] = ["etcd", "kubernetes"];
 /// Longest wait for the control plane, and for the nodes; 5 s are usual, the rest is for a busy machine.
 const READY_SECONDS: u32 = 120;
+/// How `kubectl` finds the cluster, on every node.
+const KUBECTL: [&str; 3] = ["kubectl", "--kubeconfig", KUBECONFIG];
 /// The files that an operator applies.
 const RUNTIME_CLASS: &str = include_str!("../../../config/files/runtimeclass.yaml");
 /// Every other handler of the test nodes as a class of the same name.
@@ -126,10 +128,7 @@ impl Cluster {
 
     /// A call of `kubectl`; how its input and output go is the caller's business.
     pub fn kubectl(&self, words: &[&str]) -> Command {
-        let found = format!("--kubeconfig={KUBECONFIG}");
-        let mut line = vec!["kubectl", &found];
-        line.extend(words);
-        self.nodes[0].command(&line)
+        self.nodes[0].command(kubectl_line(words))
     }
 
     /// Runs `kubectl`, which must succeed, and returns what it printed.
@@ -149,10 +148,7 @@ impl Cluster {
     /// # Errors
     /// Only when it could not be run at all.
     pub fn run(&self, words: &[&str]) -> Result<Output> {
-        let found = format!("--kubeconfig={KUBECONFIG}");
-        let mut line = vec!["kubectl", &found];
-        line.extend(words);
-        self.nodes[0].run(&line)
+        self.nodes[0].run(&kubectl_line(words))
     }
 
     /// Applies a manifest.
@@ -160,9 +156,8 @@ impl Cluster {
     /// # Errors
     /// `SYSTEM` with what `kubectl` said.
     pub fn apply(&self, manifest: &str) -> Result<()> {
-        let found = format!("--kubeconfig={KUBECONFIG}");
         // The manifest is an argument, so that it needs neither a file nor a pipe.
-        let script = format!("printf %s \"$0\" | kubectl {found} apply -f -");
+        let script = format!("printf %s \"$0\" | {} apply -f -", KUBECTL.join(" "));
         self.nodes[0].ok(&["sh", "-c", &script, manifest]).map(|_| ())
     }
 
@@ -199,6 +194,10 @@ impl Cluster {
         }
         Err(Fault::new(Code::Deadline, format!("wait until {what}"), done.stdout.trim().replace('\n', "; ")))
     }
+}
+
+fn kubectl_line<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&KUBECTL, words].concat()
 }
 
 /// The names of the running nodes of the cluster of that name, in order.

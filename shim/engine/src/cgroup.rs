@@ -56,18 +56,14 @@ impl Cgroup {
         Cgroup::open(&path, container.id(), container.systemd())
     }
 
-    /// The cgroup of that path, which a container was given.
-    pub(crate) fn at(path: &Path, id: &str, systemd: bool) -> Result<Cgroup> {
-        Cgroup::open(path, id, systemd)
-    }
-
     /// The cgroup that a spec asks for.
     pub(crate) fn asked_for(spec: &Spec, id: &str, systemd: bool) -> Result<Cgroup> {
         let path = spec.linux().as_ref().and_then(|linux| linux.cgroups_path().clone());
         Cgroup::open(&libcontainer::utils::get_cgroup_path(&path, id), id, systemd)
     }
 
-    fn open(path: &Path, id: &str, systemd: bool) -> Result<Cgroup> {
+    /// The cgroup of that path.
+    pub(crate) fn open(path: &Path, id: &str, systemd: bool) -> Result<Cgroup> {
         let failed = |why: String| {
             Fault::new(Code::System, format_args!("open cgroup {}", path.display()), why)
                 .advise("mount the cgroup filesystems at /sys/fs/cgroup")

@@ -41,11 +41,8 @@ impl Engine {
             }
         }
         // A container whose creation broke off early has no record of its cgroup, and no process.
-        if let Ok(cgroup) = Cgroup::of(&container)
-            && !cgroup.remove_empty()
-        {
-            cgroup.kill_all()?;
-            cgroup.remove()?;
+        if let Ok(cgroup) = Cgroup::of(&container) {
+            clear(&cgroup)?;
         }
         container.set_status(ContainerStatus::Stopped);
         container.state.pid = None;
@@ -67,12 +64,7 @@ impl Engine {
             Err(_) if !self.folder(id)?.join(CONFIG).exists() => return Ok(()),
             Err(err) => return Err(Fault::new(Code::Engine, format_args!("find the cgroup of {id}"), err)),
         };
-        let cgroup = Cgroup::at(&config.cgroup_path, id, self.systemd_cgroup)?;
-        if !cgroup.remove_empty() {
-            cgroup.kill_all()?;
-            cgroup.remove()?;
-        }
-        Ok(())
+        clear(&Cgroup::open(&config.cgroup_path, id, self.systemd_cgroup)?)
     }
 
     /// Removes a state folder in which there is no state.
@@ -84,6 +76,15 @@ impl Engine {
             _ => Ok(()),
         }
     }
+}
+
+/// Ends whatever runs in a cgroup, and removes it.
+fn clear(cgroup: &Cgroup) -> Result<()> {
+    if cgroup.remove_empty() {
+        return Ok(());
+    }
+    cgroup.kill_all()?;
+    cgroup.remove()
 }
 
 /// Hooks for after the end. As with runc, one that fails keeps nothing from being deleted.

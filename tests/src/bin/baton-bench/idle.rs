@@ -1,9 +1,6 @@
 //! The memory of a shim whose containers do nothing: of one container, and of a pod of ten.
 
-use std::fs;
-use std::path::Path;
-
-use baton_fault::{Attempt, Code, Fault, Result};
+use baton_fault::{Code, Fault, Result};
 use baton_nodes::Node;
 
 use crate::contenders::Contender;
@@ -49,15 +46,6 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// The proportional set size of the shim whose command line names that container; it is the only one.
 fn of_shim(contender: &Contender, id: &str) -> Result<u64> {
-    let what = || format!("find the shim of {id}");
-    for entry in fs::read_dir("/proc").attempt(what)?.flatten() {
-        let Some(pid) = entry.file_name().to_str().map(str::to_owned) else { continue };
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let program = words.first().is_some_and(|program| Path::new(program.as_ref()).ends_with(contender.shim));
-        if program && words.iter().any(|word| word == id) {
-            return Ok(memory::proportional(&pid));
-        }
-    }
-    Err(Fault::new(Code::NotFound, what(), "no process has it on its command line"))
+    let none = || Fault::new(Code::NotFound, format!("find the shim of {id}"), "no process has it on its command line");
+    memory::pids_of(contender.shim, id)?.first().map(|pid| memory::proportional(pid)).ok_or_else(none)
 }

@@ -2,14 +2,33 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use baton_fault::{Attempt, Result};
 
 /// Between two looks: the kernel has no event for this.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Baton's programs.
 const BATON: &[&str] = &["containerd-shim-baton-v2", "baton", "baton-gpu-agent", "baton-hook"];
+
+/// The pids of all processes of a program that have that word on their command line.
+///
+/// # Errors
+/// `FILE` when there is no /proc.
+pub fn pids_of(program: &str, wanted: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").attempt(|| format!("look for {program}"))?.flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        let named = words.first().is_some_and(|word| Path::new(word.as_ref()).ends_with(program));
+        if named && words.iter().any(|word| word == wanted) {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(found)
+}
 
 /// The most that was seen, in bytes of proportional set size.
 #[derive(Clone, Copy, Debug, Default)]

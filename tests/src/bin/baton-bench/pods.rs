@@ -1,12 +1,10 @@
 //! Pods of Kubernetes: how long one takes to be ready and to be gone, twenty at once, and what memory a pod takes beside
 //! its own, under Baton and under runc's shim on one and the same node.
 
-use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton_fault::{Attempt, Result};
+use baton_fault::Result;
 use baton_kubernetes::{Cluster, ClusterOptions};
 use baton_nodes::Node;
 
@@ -135,16 +133,7 @@ fn take(cluster: &Cluster, class: &str) -> Result<f64> {
 
 /// The pids of all shims of that name that serve pods.
 fn shims(program: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").attempt(|| "look for shims")?.flatten() {
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let named = words.first().is_some_and(|word| Path::new(word.as_ref()).ends_with(program));
-        if named && words.iter().any(|word| word == "k8s.io") {
-            found.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    Ok(found)
+    memory::pids_of(program, "k8s.io")
 }
 
 fn milliseconds(since: Instant) -> f64 {
