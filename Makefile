@@ -19,6 +19,7 @@ setup: ## what the machine lacks, and the root of the test nodes
 build: setup ## what is tested with, and then what is installed
 	$(WITH) cargo build --release --workspace --locked
 	$(WITH) cargo build --profile product $(PRODUCT:%=--package %) --locked
+	touch $(PRODUCT:%=$(TARGET)/../product/%) # nodes take what was built last: this
 
 test: build
 	$(WITH) cargo test --release --workspace --exclude baton-kubernetes-tests --locked
