@@ -4,7 +4,9 @@ use std::fs;
 
 use baton_sim_wire::Ledger;
 
-use crate::hardware::{Account, Hardware};
+use crate::account::Account;
+use crate::administer;
+use crate::hardware::Hardware;
 use crate::memory::CardMemory;
 
 /// The books, and whether they balance. Wants a moment in which nobody allocates or frees.
@@ -13,6 +15,7 @@ pub fn check(hardware: &Hardware, memories: &[CardMemory]) -> Ledger {
     for (account, memory) in hardware.accounts.iter().zip(memories) {
         holders_live(hardware, account, &mut faults);
         nothing_overlaps(account, &mut faults);
+        instances_fit(account, &mut faults);
         no_data_outside(account, memory, &mut faults);
         everything_is_mapped(hardware, account, memory, &mut faults);
     }
@@ -20,8 +23,8 @@ pub fn check(hardware: &Hardware, memories: &[CardMemory]) -> Ledger {
 }
 
 fn holders_live(hardware: &Hardware, account: &Account, faults: &mut Vec<String>) {
-    let holders = account.ranges.values().map(|held| &held.client).chain(account.contexts.keys());
-    for id in holders {
+    let ranges = account.ranges.values().flat_map(|held| held.owner.iter().chain(&held.importers));
+    for id in ranges.chain(account.contexts.keys().map(|(id, _)| id)) {
         match hardware.clients.get(id) {
             None => faults.push(format!("{}: held by connection {id}, which is gone", account.card.uuid)),
             Some(client) if client.pid > 0 && !fs::exists(format!("/proc/{}", client.pid)).unwrap_or(true) => {
@@ -42,6 +45,27 @@ fn nothing_overlaps(account: &Account, faults: &mut Vec<String>) {
     }
 }
 
+/// The instances can be, nobody holds more of one than it has, and nobody holds what is no instance.
+fn instances_fit(account: &Account, faults: &mut Vec<String>) {
+    let uuid = &account.card.uuid;
+    let possible = |model| administer::is_possible(model, uuid, account.settings.mig, &account.instances);
+    if !account.model().is_some_and(possible) {
+        faults.push(format!("{uuid}: it cannot be cut like this: {:?}", account.instances));
+    }
+    for gpu in account.instances_now().iter().filter(|gpu| gpu.used > gpu.memory) {
+        faults.push(format!("{uuid}: {} bytes of GPU instance {} are held, it has {}", gpu.used, gpu.id, gpu.memory));
+    }
+    for (_, at) in account.users() {
+        let there = at.is_none_or(|at| {
+            let gpu = account.instances.iter().find(|gpu| gpu.id == at.gpu);
+            gpu.is_some_and(|gpu| gpu.compute.iter().any(|compute| compute.id == at.compute))
+        });
+        if !there || (at.is_none() && account.settings.mig) {
+            faults.push(format!("{uuid}: something is held on {at:?}, which is not there"));
+        }
+    }
+}
+
 fn no_data_outside(account: &Account, memory: &CardMemory, faults: &mut Vec<String>) {
     let mut at = 0;
     while let Some(data) = memory.next_data(at) {
@@ -58,8 +82,14 @@ fn no_data_outside(account: &Account, memory: &CardMemory, faults: &mut Vec<Stri
 fn everything_is_mapped(hardware: &Hardware, account: &Account, memory: &CardMemory, faults: &mut Vec<String>) {
     let Ok(inode) = memory.inode() else { return };
     for (id, client) in &hardware.clients {
-        let mine: Vec<u64> = account.ranges.iter().filter(|(_, held)| held.client == *id).map(|(at, _)| *at).collect();
-        if mine.is_empty() {
+        let mine: Vec<u64> = account
+            .ranges
+            .iter()
+            .filter(|(_, held)| held.owner == Some(*id) || held.importers.contains(id))
+            .map(|(at, _)| *at)
+            .collect();
+        // What this process holds for tenants nobody maps.
+        if mine.is_empty() || client.pid == std::process::id() as i32 {
             continue;
         }
         let Ok(maps) = fs::read_to_string(format!("/proc/{}/maps", client.pid)) else { continue };

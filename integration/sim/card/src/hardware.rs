@@ -1,26 +1,35 @@
-//! Who holds what of each card.
+//! All cards of one machine, and who holds what of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use baton_sim_wire::{
-    CONTEXT_BYTES, Card, CardUse, MOST_RANGES, ProcessUse, RESERVED_BYTES, Range, RangeWanted, whole_pages,
+    CONTEXT_BYTES, Card, CardUse, ComputeMode, InstanceId, MOST_RANGES, Range, RangeWanted, whole_pages,
 };
 
-use crate::memory::SPREAD;
+use crate::account::{Account, Held};
 
-/// Why something is refused, as a `CUresult` and a sentence.
+/// Why something is refused, as a number and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// A `CUresult`.
+    /// A `CUresult`; an `nvmlReturn_t` where an administrator asked.
     pub code: i32,
     /// For a person.
     pub why: String,
+}
+
+impl Refusal {
+    /// With that number and sentence.
+    pub fn new(code: i32, why: impl Into<String>) -> Refusal {
+        Refusal { code, why: why.into() }
+    }
 }
 
 /// `CUDA_ERROR_INVALID_VALUE`.
 const INVALID_VALUE: i32 = 1;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
+/// `CUDA_ERROR_DEVICE_UNAVAILABLE`.
+const DEVICE_UNAVAILABLE: i32 = 46;
 /// `CUDA_ERROR_INVALID_DEVICE`.
 const INVALID_DEVICE: i32 = 101;
 
@@ -34,57 +43,17 @@ pub struct Client {
     pub pid: i32,
     /// As it calls itself.
     pub name: String,
+    /// The MPS server that it is a client of.
+    pub mps_server: Option<i32>,
 }
 
-/// An allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
-    /// Whole pages.
-    pub bytes: u64,
-    /// Who holds it.
-    pub client: ClientId,
-}
-
-/// A card's account.
-#[derive(Debug)]
-pub struct Account {
-    /// The card.
-    pub card: Card,
-    /// Allocations by offset.
-    pub ranges: BTreeMap<u64, Held>,
-    /// How many contexts each process has.
-    pub contexts: HashMap<ClientId, u32>,
-}
-
-impl Account {
-    fn held_by(&self, client: ClientId) -> u64 {
-        let contexts = u64::from(self.contexts.get(&client).copied().unwrap_or(0));
-        contexts * CONTEXT_BYTES
-            + self.ranges.values().filter(|held| held.client == client).map(|held| held.bytes).sum::<u64>()
-    }
-
-    /// Bytes held by all.
-    pub fn used(&self) -> u64 {
-        let contexts: u64 = self.contexts.values().map(|count| u64::from(*count)).sum();
-        contexts * CONTEXT_BYTES + self.ranges.values().map(|held| held.bytes).sum::<u64>()
-    }
-
-    /// Bytes to be had.
-    pub fn free(&self) -> u64 {
-        self.card.memory.saturating_sub(RESERVED_BYTES).saturating_sub(self.used())
-    }
-
-    /// The first gap of that size. Never fails for lack of a gap: the address space is far larger than the memory.
-    fn gap(&self, bytes: u64) -> Option<u64> {
-        let mut start = 0;
-        for (offset, held) in &self.ranges {
-            if offset - start >= bytes {
-                return Some(start);
-            }
-            start = offset + held.bytes;
-        }
-        (start.checked_add(bytes)? <= self.card.memory * SPREAD).then_some(start)
-    }
+/// A card, or a MIG device of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Which card.
+    pub index: usize,
+    /// Which MIG device of it.
+    pub instance: Option<InstanceId>,
 }
 
 /// All accounts of one machine.
@@ -94,14 +63,14 @@ pub struct Hardware {
     pub accounts: Vec<Account>,
     /// Who is connected.
     pub clients: HashMap<ClientId, Client>,
+    exported: HashMap<u64, (usize, u64)>,
 }
 
 impl Hardware {
     /// A machine whose cards are empty.
     pub fn with(cards: Vec<Card>) -> Hardware {
-        let accounts =
-            cards.into_iter().map(|card| Account { card, ranges: BTreeMap::new(), contexts: HashMap::new() }).collect();
-        Hardware { accounts, clients: HashMap::new() }
+        let accounts = cards.into_iter().map(Account::of).collect();
+        Hardware { accounts, clients: HashMap::new(), exported: HashMap::new() }
     }
 
     /// The index of a card.
@@ -109,7 +78,21 @@ impl Hardware {
         self.accounts
             .iter()
             .position(|account| account.card.uuid == uuid)
-            .ok_or_else(|| Refusal { code: INVALID_DEVICE, why: format!("this machine has no card {uuid:?}") })
+            .ok_or_else(|| Refusal::new(INVALID_DEVICE, format!("this machine has no card {uuid:?}")))
+    }
+
+    /// The card or MIG device of that name. A card that is cut cannot be used as a whole.
+    pub fn device(&self, uuid: &str) -> Result<Device, Refusal> {
+        let instances = self.accounts.iter().enumerate();
+        let cut = instances.filter_map(|(index, account)| Some((index, account.instance(uuid)?))).next();
+        if let Some((index, instance)) = cut {
+            return Ok(Device { index, instance: Some(instance) });
+        }
+        let index = self.index(uuid)?;
+        if self.accounts[index].settings.mig {
+            return Err(Refusal::new(INVALID_DEVICE, format!("{uuid} is in MIG mode; use its MIG devices")));
+        }
+        Ok(Device { index, instance: None })
     }
 
     /// Makes a context.
@@ -119,14 +102,14 @@ impl Hardware {
 
     /// Destroys a context.
     pub fn context_gone(&mut self, client: ClientId, uuid: &str) -> Result<(), Refusal> {
-        let index = self.index(uuid)?;
-        let contexts = &mut self.accounts[index].contexts;
-        match contexts.get_mut(&client) {
+        let device = self.device(uuid)?;
+        let contexts = &mut self.accounts[device.index].contexts;
+        match contexts.get_mut(&(client, device.instance)) {
             Some(count) if *count > 1 => *count -= 1,
             Some(_) => {
-                contexts.remove(&client);
+                contexts.remove(&(client, device.instance));
             }
-            None => return Err(Refusal { code: INVALID_VALUE, why: format!("no context on {uuid}") }),
+            None => return Err(Refusal::new(INVALID_VALUE, format!("no context on {uuid}"))),
         }
         Ok(())
     }
@@ -138,95 +121,148 @@ impl Hardware {
         contexts: &[String],
         wanted: &[RangeWanted],
     ) -> Result<Vec<(usize, Range)>, Refusal> {
-        let mut need: HashMap<usize, u64> = HashMap::new();
-        for uuid in contexts {
-            *need.entry(self.index(uuid)?).or_default() += CONTEXT_BYTES;
+        let contexts: Vec<Device> = contexts.iter().map(|uuid| self.device(uuid)).collect::<Result<_, _>>()?;
+        let mut need: HashMap<Device, u64> = HashMap::new();
+        for device in &contexts {
+            self.may_have_context(client, *device)?;
+            *need.entry(*device).or_default() += CONTEXT_BYTES;
         }
         let mut ranges = Vec::with_capacity(wanted.len().min(MOST_RANGES));
         for want in wanted {
-            let index = self.index(&want.card)?;
+            let device = self.device(&want.device)?;
             let bytes = whole_pages(want.bytes)
                 .filter(|bytes| *bytes > 0)
-                .ok_or_else(|| Refusal { code: INVALID_VALUE, why: format!("cannot allocate {} bytes", want.bytes) })?;
-            let sum = need.entry(index).or_default();
+                .ok_or_else(|| Refusal::new(INVALID_VALUE, format!("cannot allocate {} bytes", want.bytes)))?;
+            let sum = need.entry(device).or_default();
             *sum = sum.saturating_add(bytes);
-            ranges.push((index, bytes));
+            ranges.push((device, bytes));
         }
-        let held: usize = self.accounts.iter().flat_map(|a| a.ranges.values()).filter(|h| h.client == client).count();
+        let ours = |held: &&Held| held.owner == Some(client);
+        let held = self.accounts.iter().flat_map(|account| account.ranges.values()).filter(ours).count();
         if held + ranges.len() > MOST_RANGES {
-            return Err(Refusal { code: OUT_OF_MEMORY, why: format!("more than {MOST_RANGES} allocations") });
+            return Err(Refusal::new(OUT_OF_MEMORY, format!("more than {MOST_RANGES} allocations")));
         }
-        for (index, bytes) in &need {
-            let account = &self.accounts[*index];
-            if account.free() < *bytes {
-                let why = format!("{} has {} bytes free, {bytes} are wanted", account.card.uuid, account.free());
-                return Err(Refusal { code: OUT_OF_MEMORY, why });
+        self.has_room(&need)?;
+        for device in contexts {
+            *self.accounts[device.index].contexts.entry((client, device.instance)).or_default() += 1;
+        }
+        let place = |(device, bytes): (Device, u64)| {
+            Some((device.index, self.accounts[device.index].place(client, device.instance, bytes)?))
+        };
+        Ok(ranges.into_iter().filter_map(place).collect())
+    }
+
+    fn has_room(&self, need: &HashMap<Device, u64>) -> Result<(), Refusal> {
+        // What compute instances of one GPU instance want comes out of the same memory.
+        let mut by_memory: HashMap<(usize, Option<u32>), (Device, u64)> = HashMap::new();
+        for (device, bytes) in need {
+            let memory = (device.index, device.instance.map(|instance| instance.gpu));
+            let sum = by_memory.entry(memory).or_insert((*device, 0));
+            sum.1 = sum.1.saturating_add(*bytes);
+        }
+        for (device, bytes) in by_memory.into_values() {
+            let account = &self.accounts[device.index];
+            let free = account.free_at(device.instance);
+            if free < bytes {
+                let why = format!("{} has {free} bytes free, {bytes} are wanted", account.card.uuid);
+                return Err(Refusal::new(OUT_OF_MEMORY, why));
             }
         }
-        for uuid in contexts {
-            let index = self.index(uuid)?;
-            *self.accounts[index].contexts.entry(client).or_default() += 1;
+        Ok(())
+    }
+
+    /// Whether the compute mode lets this client have a context there.
+    fn may_have_context(&self, client: ClientId, device: Device) -> Result<(), Refusal> {
+        let account = &self.accounts[device.index];
+        let server = |id: &ClientId| self.clients.get(id).and_then(|client| client.mps_server);
+        let stranger =
+            |other: &ClientId| *other != client && (server(other).is_none() || server(other) != server(&client));
+        let taken = || account.contexts.keys().any(|(other, at)| *at == device.instance && stranger(other));
+        let why = match account.settings.compute_mode {
+            ComputeMode::Default => return Ok(()),
+            ComputeMode::ExclusiveProcess if !taken() => return Ok(()),
+            ComputeMode::ExclusiveProcess => "belongs to one process, and another has it",
+            ComputeMode::Prohibited => "lets nobody have a context",
+        };
+        Err(Refusal::new(DEVICE_UNAVAILABLE, format!("{} {why} (compute mode)", account.card.uuid)))
+    }
+
+    /// Gives one allocation back. The range comes back when nobody else has it open.
+    pub fn free(&mut self, client: ClientId, uuid: &str, offset: u64) -> Result<Vec<(usize, Range)>, Refusal> {
+        let device = self.device(uuid)?;
+        let account = &mut self.accounts[device.index];
+        if account.ranges.get(&offset).is_none_or(|held| held.owner != Some(client)) {
+            return Err(Refusal::new(INVALID_VALUE, format!("no allocation at {offset:#x} of {uuid}")));
         }
-        Ok(ranges.into_iter().filter_map(|(index, bytes)| Some((index, self.place(index, client, bytes)?))).collect())
-    }
-
-    fn place(&mut self, index: usize, client: ClientId, bytes: u64) -> Option<Range> {
-        let account = &mut self.accounts[index];
-        let offset = account.gap(bytes)?;
-        account.ranges.insert(offset, Held { bytes, client });
-        Some(Range { offset, bytes })
-    }
-
-    /// Gives one allocation back.
-    pub fn free(&mut self, client: ClientId, uuid: &str, offset: u64) -> Result<(usize, Range), Refusal> {
-        let index = self.index(uuid)?;
-        let ranges = &mut self.accounts[index].ranges;
-        match ranges.get(&offset).copied() {
-            Some(held) if held.client == client => {
-                ranges.remove(&offset);
-                Ok((index, Range { offset, bytes: held.bytes }))
+        let gone = account.let_go(|at, held| {
+            if at == offset {
+                held.owner = None;
             }
-            _ => Err(Refusal { code: INVALID_VALUE, why: format!("no allocation at {offset:#x} of {uuid}") }),
-        }
+        });
+        Ok(gone.into_iter().map(|range| (device.index, range)).collect())
     }
 
-    /// Takes everything from a client. What it held comes back, to be emptied.
+    /// Takes everything from a client. What nobody has any more comes back, to be emptied.
     pub fn release(&mut self, client: ClientId) -> Vec<(usize, Range)> {
         let mut gone = Vec::new();
         for (index, account) in self.accounts.iter_mut().enumerate() {
-            account.contexts.remove(&client);
-            account.ranges.retain(|offset, held| {
-                if held.client == client {
-                    gone.push((index, Range { offset: *offset, bytes: held.bytes }));
-                }
-                held.client != client
+            account.contexts.retain(|(holder, _), _| *holder != client);
+            let ranges = account.let_go(|_, held| {
+                held.owner = held.owner.filter(|owner| *owner != client);
+                held.importers.retain(|importer| *importer != client);
             });
+            gone.extend(ranges.into_iter().map(|range| (index, range)));
         }
+        self.exported.retain(|_, (index, offset)| self.accounts[*index].ranges.contains_key(offset));
         gone
+    }
+
+    /// Lets others open an allocation by `key`; one that is exported already keeps its first key.
+    pub fn export(&mut self, client: ClientId, uuid: &str, offset: u64, key: u64) -> Result<u64, Refusal> {
+        let device = self.device(uuid)?;
+        if self.accounts[device.index].ranges.get(&offset).is_none_or(|held| held.owner != Some(client)) {
+            return Err(Refusal::new(INVALID_VALUE, format!("no allocation at {offset:#x} of {uuid}")));
+        }
+        let place = (device.index, offset);
+        let known = self.exported.iter().find(|(_, other)| **other == place).map(|(known, _)| *known);
+        let key = known.unwrap_or(key);
+        self.exported.insert(key, place);
+        Ok(key)
+    }
+
+    /// Opens what another process has exported.
+    pub fn import(&mut self, client: ClientId, key: u64) -> Result<(usize, Range), Refusal> {
+        let unknown = || Refusal::new(INVALID_VALUE, "nothing is exported by that handle");
+        let (index, offset) = *self.exported.get(&key).ok_or_else(unknown)?;
+        let held = self.accounts[index].ranges.get_mut(&offset).filter(|held| held.owner.is_some());
+        let held = held.ok_or_else(unknown)?;
+        held.importers.push(client);
+        Ok((index, Range { offset, bytes: held.bytes }))
+    }
+
+    /// Lets go of what was opened.
+    pub fn import_gone(&mut self, client: ClientId, key: u64) -> Result<Vec<(usize, Range)>, Refusal> {
+        let unknown = || Refusal::new(INVALID_VALUE, "nothing is opened by that handle");
+        let (index, offset) = *self.exported.get(&key).ok_or_else(unknown)?;
+        let account = &mut self.accounts[index];
+        if account.ranges.get(&offset).is_none_or(|held| !held.importers.contains(&client)) {
+            return Err(unknown());
+        }
+        let gone = account.let_go(|at, held| {
+            if at == offset
+                && let Some(place) = held.importers.iter().position(|importer| *importer == client)
+            {
+                held.importers.remove(place);
+            }
+        });
+        Ok(gone.into_iter().map(|range| (index, range)).collect())
     }
 
     /// Each card and what holds it.
     pub fn uses(&self) -> Vec<CardUse> {
-        self.accounts
-            .iter()
-            .map(|account| {
-                let mut processes: Vec<ProcessUse> = self
-                    .clients
-                    .iter()
-                    .map(|(id, client)| ProcessUse {
-                        pid: client.pid,
-                        name: client.name.clone(),
-                        bytes: account.held_by(*id),
-                    })
-                    .filter(|process| process.bytes > 0)
-                    .collect();
-                processes.sort_by_key(|process| process.pid);
-                CardUse { card: account.card.clone(), used: account.used(), free: account.free(), processes }
-            })
-            .collect()
+        self.accounts.iter().map(|account| account.usage(&self.clients)).collect()
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +277,7 @@ mod tests {
     }
 
     fn want(card: &str, bytes: u64) -> RangeWanted {
-        RangeWanted { card: card.to_owned(), bytes }
+        RangeWanted { device: card.to_owned(), bytes }
     }
 
     #[test]
@@ -292,5 +328,46 @@ mod tests {
             assert!(hardware.claim(1, &[], &[want(&first, bytes), want(&first, bytes)]).is_err(), "{bytes}");
         }
         assert_eq!(hardware.accounts[0].used(), 0);
+    }
+
+    #[test]
+    fn an_exported_allocation_lives_as_long_as_somebody_has_it_open() {
+        let (mut hardware, first, _) = machine();
+        hardware.claim(1, &[], &[want(&first, GIB)]).expect("room");
+        assert!(hardware.import(2, 77).is_err(), "nothing is exported yet");
+        assert!(hardware.export(2, &first, 0, 77).is_err(), "it is not his");
+        assert_eq!(hardware.export(1, &first, 0, 77), Ok(77));
+        assert_eq!(hardware.export(1, &first, 0, 78), Ok(77), "it keeps its key");
+        let range = Range { offset: 0, bytes: GIB };
+        assert_eq!(hardware.import(2, 77), Ok((0, range)));
+        assert_eq!(hardware.import(3, 77), Ok((0, range)));
+        assert_eq!(hardware.free(1, &first, 0), Ok(Vec::new()));
+        assert!(hardware.import(4, 77).is_err(), "its owner has let go");
+        assert_eq!(hardware.import_gone(2, 77), Ok(Vec::new()));
+        assert!(hardware.import_gone(2, 77).is_err(), "once is enough");
+        assert_eq!(hardware.accounts[0].used(), GIB);
+        assert_eq!(hardware.release(3), [(0, range)]);
+        assert_eq!(hardware.accounts[0].used(), 0);
+    }
+
+    #[test]
+    fn the_compute_mode_says_who_may_have_a_context() {
+        let (mut hardware, first, _) = machine();
+        let client = |pid, mps_server| Client { pid, name: String::new(), mps_server };
+        for (id, server) in [(1, None), (2, None), (3, Some(9)), (4, Some(9)), (5, Some(8))] {
+            hardware.clients.insert(id, client(id as i32, server));
+        }
+        let code = |result: Result<(), Refusal>| result.map_err(|refusal| refusal.code);
+        hardware.accounts[0].settings.compute_mode = ComputeMode::ExclusiveProcess;
+        assert_eq!(code(hardware.context(1, &first)), Ok(()));
+        assert_eq!(code(hardware.context(1, &first)), Ok(()), "the same process");
+        assert_eq!(code(hardware.context(2, &first)), Err(DEVICE_UNAVAILABLE));
+        hardware.release(1);
+        assert_eq!(code(hardware.context(3, &first)), Ok(()));
+        assert_eq!(code(hardware.context(4, &first)), Ok(()), "a client of the same server");
+        assert_eq!(code(hardware.context(5, &first)), Err(DEVICE_UNAVAILABLE), "a client of another");
+        assert_eq!(code(hardware.context(2, &first)), Err(DEVICE_UNAVAILABLE), "none of a server");
+        hardware.accounts[0].settings.compute_mode = ComputeMode::Prohibited;
+        assert_eq!(code(hardware.context(3, &first)), Err(DEVICE_UNAVAILABLE));
     }
 }

@@ -7,13 +7,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use baton_sim_model::{CAPABILITY_MAJOR, capability_table};
 use baton_sim_wire::{Card, HARDWARE_FILE};
 
+use crate::account::Account;
+use crate::capabilities;
 use crate::spec::Hardware;
+use crate::state_file::StateFile;
 
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const UVM_MAJOR: u32 = 510;
 const CARD_MAJOR: u32 = 195;
+/// Mode of the nodes, as the driver makes them.
+const OPEN_TO_ALL: libc::mode_t = 0o666;
 
 /// Writes the root. What is there of an earlier one is replaced.
 pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> {
@@ -21,7 +27,12 @@ pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> 
     nodes(&root.join("dev"), &hardware.cards)?;
     proc_texts(&root.join("proc"), hardware)?;
     libraries(&root.join(LIBRARIES), libs, &hardware.driver)?;
+    programs(&root.join("usr/bin"), libs)?;
     firmware(&root.join("lib/firmware/nvidia").join(&hardware.driver))?;
+    // Other cards, or the same ones as they come from the factory.
+    StateFile::below(root).remove()?;
+    let cards: Vec<Account> = hardware.cards.iter().cloned().map(Account::of).collect();
+    capabilities::show(root, &cards)?;
     fs::write(root.join(HARDWARE_FILE), serde_json::to_vec_pretty(hardware)?)
 }
 
@@ -33,20 +44,24 @@ fn nodes(dev: &Path, cards: &[Card]) -> io::Result<()> {
         }
     }
     for card in cards {
-        node(&dev.join(format!("nvidia{}", card.minor)), CARD_MAJOR, card.minor)?;
+        node(&dev.join(format!("nvidia{}", card.minor)), CARD_MAJOR, card.minor, OPEN_TO_ALL)?;
     }
-    node(&dev.join("nvidiactl"), CARD_MAJOR, 255)?;
-    node(&dev.join("nvidia-modeset"), CARD_MAJOR, 254)?;
-    node(&dev.join("nvidia-uvm"), UVM_MAJOR, 0)?;
-    node(&dev.join("nvidia-uvm-tools"), UVM_MAJOR, 1)
+    node(&dev.join("nvidiactl"), CARD_MAJOR, 255, OPEN_TO_ALL)?;
+    node(&dev.join("nvidia-modeset"), CARD_MAJOR, 254, OPEN_TO_ALL)?;
+    node(&dev.join("nvidia-uvm"), UVM_MAJOR, 0, OPEN_TO_ALL)?;
+    node(&dev.join("nvidia-uvm-tools"), UVM_MAJOR, 1, OPEN_TO_ALL)
 }
 
-fn node(path: &Path, major: u32, minor: u32) -> io::Result<()> {
+/// Makes a device node.
+///
+/// # Errors
+/// Those of `mknod(2)`, with the path.
+pub fn node(path: &Path, major: u32, minor: u32, mode: libc::mode_t) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the name is NUL-terminated and lives through both calls; chmod undoes the umask.
     let failed = unsafe {
-        libc::mknod(name.as_ptr(), libc::S_IFCHR | 0o666, libc::makedev(major, minor)) != 0
-            || libc::chmod(name.as_ptr(), 0o666) != 0
+        libc::mknod(name.as_ptr(), libc::S_IFCHR | mode, libc::makedev(major, minor)) != 0
+            || libc::chmod(name.as_ptr(), mode) != 0
     };
     if failed {
         let error = io::Error::last_os_error();
@@ -60,7 +75,7 @@ fn proc_texts(proc: &Path, hardware: &Hardware) -> io::Result<()> {
     fs::create_dir_all(&driver)?;
     let devices = format!(
         "Character devices:\n  1 mem\n  5 /dev/tty\n136 pts\n{CARD_MAJOR} nvidia\n{CARD_MAJOR} nvidia-modeset\n\
-         {CARD_MAJOR} nvidiactl\n236 nvidia-caps\n{UVM_MAJOR} nvidia-uvm\n\nBlock devices:\n254 virtblk\n"
+         {CARD_MAJOR} nvidiactl\n{CAPABILITY_MAJOR} nvidia-caps\n{UVM_MAJOR} nvidia-uvm\n\nBlock devices:\n254 virtblk\n"
     );
     fs::write(proc.join("devices"), devices)?;
     let version = format!(
@@ -70,6 +85,11 @@ fn proc_texts(proc: &Path, hardware: &Hardware) -> io::Result<()> {
     );
     fs::write(driver.join("version"), version)?;
     fs::write(driver.join("params"), PARAMS)?;
+    let minors = proc.join("driver/nvidia-caps");
+    fs::create_dir_all(&minors)?;
+    fs::write(minors.join("mig-minors"), capability_table())?;
+    fs::write(minors.join("nvlink-minors"), "fabric-mgmt 0\n")?;
+    fs::write(minors.join("sys-minors"), "fabric-imex-mgmt 4323\n")?;
     let cards = driver.join("gpus");
     let _ = fs::remove_dir_all(&cards);
     fs::create_dir_all(&cards)?;
@@ -151,6 +171,19 @@ fn libraries(folder: &Path, libs: &Path, driver: &str) -> io::Result<()> {
         for link in links {
             let _ = fs::remove_file(folder.join(link));
             symlink(&real, folder.join(link))?;
+        }
+    }
+    Ok(())
+}
+
+/// The driver's programs, where they have been built.
+fn programs(folder: &Path, libs: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for name in ["nvidia-smi", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"] {
+        let _ = fs::remove_file(folder.join(name));
+        let from = libs.join(name);
+        if from.exists() {
+            fs::copy(&from, folder.join(name))?;
         }
     }
     Ok(())

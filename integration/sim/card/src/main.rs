@@ -1,12 +1,17 @@
 //! The simulated cards of one node: lays out a driver root, plays the hardware, takes orders, checks the books.
 
+mod account;
+mod administer;
 mod books;
+mod capabilities;
+mod faults;
 mod hardware;
 mod install;
 mod memory;
 mod orders;
 mod serve;
 mod spec;
+mod state_file;
 mod tickets;
 
 use std::collections::HashMap;
@@ -20,8 +25,12 @@ const USAGE: &str = "usage: baton-sim-card install --root DIR --libs DIR --cards
        baton-sim-card order --root DIR KEY=VALUE…
        baton-sim-card books --root DIR
 
-SPEC: none, or a comma-separated list of h100, a100-40, each with an optional xCOUNT (h100x2,a100-40)
-KEY:  copy-rate=BYTES/s (0: unlimited)  fail-checkpoint=CODE  fail-restore=CODE  lock-hang=1  (KEY=off takes it back)";
+SPEC: none, or a comma-separated list of a30, a100-40, a100-80, h100, h200, b200, vgpu-a100-10, each with an optional
+      xCOUNT and an optional +SIZEg that a tenant of somebody else's holds (h100x2,a100-40+20g)
+KEY:  copy-rate=BYTES/s (0: unlimited)  fail-checkpoint=CODE  fail-restore=CODE  lock-hang=1  mig-checkpoint=1
+      mps-checkpoint=1  fault=CALL[@PROGRAM]:ACTION[*COUNT]  (KEY=off takes it back)
+      CALL is a C function, or Lock, Checkpoint, Restore, Unlock, State of a process that is saved;
+      ACTION is error-CODE, delay-MS, hang or crash; COUNT is 1, another number or all";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -2,19 +2,21 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_sim_wire::{Channel, DriverRoot, HARDWARE_FILE, MOST_RANGES, Orders, Range, RangeWanted, Reply, Request};
+use baton_sim_wire::{Change, Channel, DriverRoot, HARDWARE_FILE, MOST_RANGES, Range, RangeWanted, Reply, Request};
 
 use crate::hardware::{Client, ClientId, Hardware, Refusal};
 use crate::memory::CardMemory;
+use crate::orders::Orders;
+use crate::state_file::StateFile;
 use crate::tickets::Tickets;
-use crate::{books, orders, spec};
+use crate::{administer, books, capabilities, spec, tickets};
 
 /// More connections than this are turned away.
 const MOST_CONNECTIONS: usize = 1024;
@@ -24,8 +26,16 @@ const LONGEST_NAME: usize = 64;
 
 /// `CUDA_ERROR_INVALID_VALUE`.
 const INVALID_VALUE: i32 = 1;
+/// `NVML_ERROR_NO_PERMISSION`.
+const NO_PERMISSION: i32 = 4;
+/// `NVML_ERROR_NOT_FOUND`.
+const NOT_FOUND: i32 = 6;
+/// `NVML_ERROR_UNKNOWN`.
+const UNKNOWN: i32 = 999;
 
 struct Machine {
+    root: PathBuf,
+    file: StateFile,
     facts: spec::Hardware,
     memories: Vec<CardMemory>,
     state: Mutex<State>,
@@ -54,15 +64,16 @@ pub fn serve(root: &Path) -> Result<(), String> {
         return Err(format!("another process plays the hardware of {}", root.display()));
     }
     let memories: io::Result<Vec<CardMemory>> = facts.cards.iter().map(CardMemory::of).collect();
-    let state = State {
-        hardware: Hardware::with(facts.cards.clone()),
-        orders: Orders::default(),
-        tickets: Tickets::default(),
-        next_client: 1,
-    };
-    let socket = DriverRoot::at(root, facts.driver.as_str()).socket();
     let memories = memories.map_err(|e| format!("cannot make card memory: {e}"))?;
-    let machine = Arc::new(Machine { facts, memories, state: Mutex::new(state) });
+    let file = StateFile::below(root);
+    let mut hardware = Hardware::with(facts.cards.clone());
+    file.load(&mut hardware.accounts)?;
+    capabilities::show(root, &hardware.accounts).map_err(|e| format!("cannot show the capabilities: {e}"))?;
+    tenants_in(&mut hardware, &facts)?;
+    let orders = Orders::none().map_err(|e| format!("cannot make the page of faults: {e}"))?;
+    let state = State { hardware, orders, tickets: Tickets::default(), next_client: TENANT + 1 };
+    let socket = DriverRoot::at(root, facts.driver.as_str()).socket();
+    let machine = Arc::new(Machine { root: root.to_owned(), file, facts, memories, state: Mutex::new(state) });
     let _ = fs::remove_file(&socket);
     let listener = Channel::listen(&socket)
         .and_then(|listener| fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).map(|()| listener))
@@ -86,6 +97,27 @@ pub fn serve(root: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Who holds memory for the tenants that are somebody else's: this process.
+const TENANT: ClientId = 1;
+
+fn tenants_in(hardware: &mut Hardware, facts: &spec::Hardware) -> Result<(), String> {
+    let tenants: Vec<RangeWanted> = facts
+        .cards
+        .iter()
+        .zip(&facts.tenants)
+        .filter(|(_, bytes)| **bytes > 0)
+        .map(|(card, bytes)| RangeWanted { device: card.uuid.clone(), bytes: *bytes })
+        .collect();
+    if !tenants.is_empty() {
+        let tenant = Client { pid: std::process::id() as i32, name: "tenant".to_owned(), mps_server: None };
+        hardware.clients.insert(TENANT, tenant);
+    }
+    hardware
+        .claim(TENANT, &[], &tenants)
+        .map(|_| ())
+        .map_err(|refusal| format!("no room for a tenant: {}", refusal.why))
 }
 
 struct Connection<'m> {
@@ -140,12 +172,25 @@ impl<'m> Connection<'m> {
                 cuda: self.machine.facts.cuda,
                 cards: self.machine.state().hardware.uses(),
             },
-            Request::Hello { name } => self.hello(name),
-            Request::Context { card } => done(self.machine.state().hardware.context(self.client, &card)),
-            Request::ContextGone { card } => done(self.machine.state().hardware.context_gone(self.client, &card)),
+            Request::Hello { name, mps_server } => return self.hello(name, mps_server),
+            Request::Fault { call } => self.fault(&call),
+            Request::Context { device } => done(self.machine.state().hardware.context(self.client, &device)),
+            Request::ContextGone { device } => done(self.machine.state().hardware.context_gone(self.client, &device)),
             Request::Allocate { wanted } => return self.allocate(&wanted),
-            Request::Free { card, offset } => self.free(&card, offset),
-            Request::Memory { card } => return self.memory(&card),
+            Request::Free { device, offset } => {
+                let mut state = self.machine.state();
+                let gone = state.hardware.free(self.client, &device, offset);
+                self.emptied(gone)
+            }
+            Request::Memory { device } => return self.memory(&device),
+            Request::Export { device, offset } => self.export(&device, offset)?,
+            Request::Import { key } => return self.import(key),
+            Request::ImportGone { key } => {
+                let mut state = self.machine.state();
+                let gone = state.hardware.import_gone(self.client, key);
+                self.emptied(gone)
+            }
+            Request::Administer { card, change } => self.administer(&card, change),
             Request::Claim { contexts, ranges } => self.claim(&contexts, &ranges),
             Request::Release => {
                 self.release();
@@ -163,7 +208,7 @@ impl<'m> Connection<'m> {
                 }
                 return Ok(());
             }
-            Request::Order { key, value } => match orders::take(&mut self.machine.state().orders, &key, &value) {
+            Request::Order { key, value } => match self.machine.state().orders.take(&key, &value) {
                 Ok(()) => Reply::Done,
                 Err(why) => Reply::Refused { code: INVALID_VALUE, why },
             },
@@ -174,11 +219,78 @@ impl<'m> Connection<'m> {
         self.channel.send(&reply)
     }
 
-    fn hello(&self, name: String) -> Reply {
+    fn hello(&self, name: String, mps_server: Option<i32>) -> io::Result<()> {
         let name = name.chars().take(LONGEST_NAME).collect();
-        let client = Client { pid: self.channel.peer_pid(), name };
-        self.machine.state().hardware.clients.insert(self.client, client);
-        Reply::Done
+        let client = Client { pid: self.channel.peer_pid(), name, mps_server };
+        let mut state = self.machine.state();
+        state.hardware.clients.insert(self.client, client);
+        let page = state.orders.faults.page().try_clone_to_owned()?;
+        drop(state);
+        self.channel.send_with(&Reply::Done, &[page.as_fd()])
+    }
+
+    /// The caller's name as it gave it, or as its kernel has it.
+    fn program(&self, hardware: &Hardware) -> String {
+        match hardware.clients.get(&self.client) {
+            Some(client) => client.name.clone(),
+            None => {
+                let name = fs::read_to_string(format!("/proc/{}/comm", self.channel.peer_pid()));
+                name.unwrap_or_default().trim_end().to_owned()
+            }
+        }
+    }
+
+    fn fault(&self, call: &str) -> Reply {
+        let mut state = self.machine.state();
+        let program = self.program(&state.hardware);
+        Reply::Fault { action: state.orders.faults.of_call(call, &program) }
+    }
+
+    /// Written down before it is told; what cannot be written down has not happened.
+    fn administer(&self, card: &str, change: Change) -> Reply {
+        if self.channel.peer_uid() != Some(0) {
+            return Reply::Refused { code: NO_PERMISSION, why: "only root administers cards".to_owned() };
+        }
+        let mut state = self.machine.state();
+        let index = match state.hardware.index(card) {
+            Ok(index) => index,
+            Err(refusal) => return refused(Refusal { code: NOT_FOUND, ..refusal }),
+        };
+        let accounts = &mut state.hardware.accounts;
+        let before = (accounts[index].settings, accounts[index].instances.clone());
+        let made = administer::apply(&mut accounts[index], change);
+        let kept = self.machine.file.save(accounts).and_then(|()| capabilities::show(&self.machine.root, accounts));
+        if let Err(error) = kept {
+            (accounts[index].settings, accounts[index].instances) = before;
+            return Reply::Refused { code: UNKNOWN, why: format!("cannot write it down: {error}") };
+        }
+        match made {
+            Ok(Some(id)) => Reply::Instance { id },
+            Ok(None) => Reply::Done,
+            Err(refusal) => refused(refusal),
+        }
+    }
+
+    fn export(&self, device: &str, offset: u64) -> io::Result<Reply> {
+        let key = tickets::random()?;
+        Ok(match self.machine.state().hardware.export(self.client, device, offset, key) {
+            Ok(key) => Reply::Key { key },
+            Err(refusal) => refused(refusal),
+        })
+    }
+
+    fn import(&self, key: u64) -> io::Result<()> {
+        let mut state = self.machine.state();
+        if !state.hardware.clients.contains_key(&self.client) {
+            return self.channel.send(&refused(Refusal::new(INVALID_VALUE, "no hello")));
+        }
+        match state.hardware.import(self.client, key) {
+            Ok((index, range)) => {
+                drop(state);
+                self.channel.send_with(&Reply::Range { range }, &[self.machine.memories[index].descriptor()])
+            }
+            Err(refusal) => self.channel.send(&refused(refusal)),
+        }
     }
 
     /// Only a process that has introduced itself may hold something.
@@ -218,7 +330,7 @@ impl<'m> Connection<'m> {
     }
 
     fn memory(&self, uuid: &str) -> io::Result<()> {
-        let index = self.machine.state().hardware.index(uuid);
+        let index = self.machine.state().hardware.device(uuid).map(|device| device.index);
         let descriptors: Vec<BorrowedFd<'_>> =
             index.iter().map(|index| self.machine.memories[*index].descriptor()).collect();
         match index {
@@ -227,11 +339,11 @@ impl<'m> Connection<'m> {
         }
     }
 
-    fn free(&self, uuid: &str, offset: u64) -> Reply {
-        let mut state = self.machine.state();
-        match state.hardware.free(self.client, uuid, offset) {
+    /// Empties what nobody has any more. Under the lock: nobody may get the range before.
+    fn emptied(&self, gone: Result<Vec<(usize, Range)>, Refusal>) -> Reply {
+        match gone {
             Ok(gone) => {
-                self.punch(&[gone]);
+                self.punch(&gone);
                 Reply::Done
             }
             Err(refusal) => refused(refusal),
@@ -258,7 +370,8 @@ impl<'m> Connection<'m> {
         let Some((deed, caller)) = state.tickets.take(ticket) else {
             return Reply::Refused { code: INVALID_VALUE, why: "nobody waits for that ticket".to_owned() };
         };
-        let orders = orders::use_up(&mut state.orders, &deed);
+        let program = self.program(&state.hardware);
+        let orders = state.orders.use_up(&deed, &program);
         self.taken = Some((caller, None));
         Reply::Job { deed, orders }
     }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use baton_sim_wire::{Card, MOST_CARDS};
+use baton_sim_model::{MODELS, Model};
+use baton_sim_wire::{Card, MOST_CARDS, RESERVED_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// The hardware of one machine, as it lies in the driver root.
@@ -15,53 +16,35 @@ pub struct Hardware {
     pub cuda: i32,
     /// The cards, by minor number.
     pub cards: Vec<Card>,
+    /// Memory that tenants of somebody else's hold, in bytes, by minor number.
+    #[serde(default)]
+    pub tenants: Vec<u64>,
 }
-
-/// A product.
-struct Model {
-    word: &'static str,
-    name: &'static str,
-    capability: (i32, i32),
-    mebibytes: u64,
-    pci_ids: (u32, u32),
-}
-
-/// Names, sizes and PCI ids as NVML reports them for these products.
-const MODELS: [Model; 2] = [
-    Model {
-        word: "h100",
-        name: "NVIDIA H100 80GB HBM3",
-        capability: (9, 0),
-        mebibytes: 81559,
-        pci_ids: (0x2330_10de, 0x16c1_10de),
-    },
-    Model {
-        word: "a100-40",
-        name: "NVIDIA A100-SXM4-40GB",
-        capability: (8, 0),
-        mebibytes: 40960,
-        pci_ids: (0x20b0_10de, 0x134f_10de),
-    },
-];
 
 impl Hardware {
-    /// Reads a text such as `h100x2,a100-40`. The same seed gives the same UUIDs and PCI addresses, another seed others.
+    /// Reads a text such as `h100x2,a100-40+20g`. The same seed gives the same UUIDs and PCI addresses, another seed others.
     pub fn from_spec(spec: &str, seed: &str, driver: &str) -> Result<Hardware, String> {
         let version_is_plain = !driver.is_empty() && driver.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         if !version_is_plain || !driver.contains('.') {
             return Err(format!("driver version {driver:?} is not digits and dots"));
         }
-        let mut cards = Vec::new();
+        let cuda = cuda_version(driver)?;
+        let (mut cards, mut tenants) = (Vec::new(), Vec::new());
         for word in spec.split(',').filter(|word| *word != "none") {
+            let (word, tenant) = word_and_tenant(word)?;
             let (model, count) = model_and_count(word)?;
+            if tenant > (model.mebibytes << 20) - RESERVED_BYTES {
+                return Err(format!("{word:?} has no room for a tenant of {tenant} bytes"));
+            }
             for _ in 0..count {
                 if cards.len() == MOST_CARDS {
                     return Err(format!("{spec:?} asks for more than {MOST_CARDS} cards"));
                 }
                 cards.push(card(model, seed, cards.len() as u32));
+                tenants.push(tenant);
             }
         }
-        Ok(Hardware { driver: driver.to_owned(), cuda: 13000, cards })
+        Ok(Hardware { driver: driver.to_owned(), cuda, cards, tenants })
     }
 
     /// Reads what `install` has written.
@@ -72,8 +55,17 @@ impl Hardware {
     }
 }
 
+/// `a100-40+20g` → `a100-40` and 20 GiB.
+fn word_and_tenant(word: &str) -> Result<(&str, u64), String> {
+    let Some((card, size)) = word.split_once('+') else { return Ok((word, 0)) };
+    let gibibytes: Option<u64> = size.strip_suffix('g').and_then(|number| number.parse().ok());
+    let tenant = gibibytes.filter(|size| *size > 0).and_then(|size| size.checked_mul(1 << 30));
+    tenant.map(|tenant| (card, tenant)).ok_or_else(|| format!("{word:?}: what follows \"+\" is no size such as 20g"))
+}
+
 fn model_and_count(word: &str) -> Result<(&'static Model, usize), String> {
-    let unknown = || format!("unknown cards {word:?}: none, h100 or a100-40, each with an optional xCOUNT");
+    let known: Vec<&str> = MODELS.iter().map(|model| model.word).collect();
+    let unknown = || format!("unknown cards {word:?}: none, or {}, each with an optional xCOUNT", known.join(", "));
     MODELS
         .iter()
         .find_map(|model| {
@@ -82,6 +74,27 @@ fn model_and_count(word: &str) -> Result<(&'static Model, usize), String> {
             (1..=MOST_CARDS).contains(&count).then_some((model, count))
         })
         .ok_or_else(unknown)
+}
+
+/// The CUDA version that each branch of the driver speaks, as `cuDriverGetVersion` gives it (NVIDIA's release notes of the
+/// toolkit, table of driver versions).
+const BRANCHES: [(u32, i32); 10] = [
+    (550, 12040),
+    (555, 12050),
+    (560, 12060),
+    (565, 12070),
+    (570, 12080),
+    (575, 12090),
+    (580, 13000),
+    (590, 13010),
+    (595, 13020),
+    (610, 13030),
+];
+
+fn cuda_version(driver: &str) -> Result<i32, String> {
+    let branch: u32 = driver.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0);
+    let found = BRANCHES.iter().rev().find(|(first, _)| *first <= branch);
+    found.map(|(_, cuda)| *cuda).ok_or_else(|| format!("driver {driver} is older than {}", BRANCHES[0].0))
 }
 
 fn card(model: &Model, seed: &str, index: u32) -> Card {
@@ -105,6 +118,7 @@ fn card(model: &Model, seed: &str, index: u32) -> Card {
         memory: model.mebibytes << 20,
         pci: (0, first + index * 9, 0),
         pci_ids: model.pci_ids,
+        guest: model.guest,
     }
 }
 
@@ -150,11 +164,37 @@ mod tests {
     }
 
     #[test]
+    fn a_branch_of_the_driver_speaks_one_cuda() {
+        for (driver, cuda) in [("550.54.14", 12040), ("570.86.10", 12080), ("580.95.05", 13000), ("615.1", 13030)] {
+            assert_eq!(Hardware::from_spec("h100", "a", driver).expect("valid").cuda, cuda);
+        }
+    }
+
+    #[test]
+    fn a_tenant_holds_what_it_is_said_to() {
+        let machine = Hardware::from_spec("h100x2+20g,a30", "a", "580.95.05").expect("valid");
+        assert_eq!(machine.tenants, [20 << 30, 20 << 30, 0]);
+    }
+
+    #[test]
     fn nonsense_is_refused() {
-        for spec in ["", "v100", "h100x0", "h100x17", "h100x9,h100x9", "h100y2", "h100x-1"] {
+        for spec in [
+            "",
+            "v100",
+            "h100x0",
+            "h100x17",
+            "h100x9,h100x9",
+            "h100y2",
+            "h100x-1",
+            "h100+",
+            "h100+20",
+            "h100+0g",
+            "h100+80g",
+            "none+1g",
+        ] {
             assert!(Hardware::from_spec(spec, "a", "580.95.05").is_err(), "{spec:?}");
         }
-        for driver in ["", "580", "../x", "580.95/05"] {
+        for driver in ["", "580", "../x", "580.95/05", "549.1"] {
             assert!(Hardware::from_spec("h100", "a", driver).is_err(), "{driver:?}");
         }
     }

@@ -9,6 +9,16 @@ use std::io::{self, Read};
 
 use baton_sim_wire::{Channel, Deed};
 
+/// A number that nobody guesses.
+///
+/// # Errors
+/// When the kernel has none.
+pub fn random() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// Calls that nobody has taken yet.
 #[derive(Debug, Default)]
 pub struct Tickets {
@@ -18,9 +28,7 @@ pub struct Tickets {
 impl Tickets {
     /// A new ticket. Numbers are random: a stale signal inside a checkpoint must not match a call on another machine.
     pub fn issue(&mut self, deed: Deed, caller: Channel) -> io::Result<u64> {
-        let mut bytes = [0u8; 8];
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        let ticket = u64::from_ne_bytes(bytes);
+        let ticket = random()?;
         self.waiting.insert(ticket, (deed, caller));
         Ok(ticket)
     }

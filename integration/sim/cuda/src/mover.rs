@@ -108,7 +108,7 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
         return Err(Code::NOT_SUPPORTED.into());
     }
     let contexts = parts.contexts.slots().map(|slot| cards[slot].uuid.clone()).collect();
-    let wanted = |slot: usize, bytes| RangeWanted { card: cards[slot].uuid.clone(), bytes };
+    let wanted = |slot: usize, bytes| RangeWanted { device: cards[slot].uuid.clone(), bytes };
     let wanted = parts.memory.blocks.values().map(|block| wanted(block.slot, block.bytes)).collect();
     let ranges = session.claim(contexts, wanted).map_err(ruined)?;
     for (slot, card) in parts.slots.iter_mut().zip(cards) {

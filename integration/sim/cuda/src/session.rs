@@ -27,7 +27,7 @@ impl Session {
         let channel = Channel::connect(&root.socket()).map_err(|_| Code::NO_DEVICE)?;
         let session = Session { channel };
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default().trim().to_owned();
-        session.done(&Request::Hello { name })?;
+        session.done(&Request::Hello { name, mps_server: None })?;
         Ok(session)
     }
 
@@ -53,17 +53,17 @@ impl Session {
 
     /// Makes a context.
     pub fn context(&self, card: &Card) -> Outcome {
-        self.done(&Request::Context { card: card.uuid.clone() })
+        self.done(&Request::Context { device: card.uuid.clone() })
     }
 
     /// Destroys one.
     pub fn context_gone(&self, card: &Card) -> Outcome {
-        self.done(&Request::ContextGone { card: card.uuid.clone() })
+        self.done(&Request::ContextGone { device: card.uuid.clone() })
     }
 
     /// Takes memory; the card's whole memory comes along, to be mapped.
     pub fn allocate(&self, card: &Card, bytes: u64) -> Outcome<(Range, OwnedFd)> {
-        let wanted = RangeWanted { card: card.uuid.clone(), bytes };
+        let wanted = RangeWanted { device: card.uuid.clone(), bytes };
         match self.ask(&Request::Allocate { wanted })? {
             (Reply::Range { range }, mut memory) => memory.pop().map(|memory| (range, memory)).ok_or(Code::UNKNOWN),
             _ => Err(Code::UNKNOWN),
@@ -72,12 +72,12 @@ impl Session {
 
     /// Gives memory back.
     pub fn free(&self, card: &Card, offset: u64) -> Outcome {
-        self.done(&Request::Free { card: card.uuid.clone(), offset })
+        self.done(&Request::Free { device: card.uuid.clone(), offset })
     }
 
     /// A card's whole memory.
     pub fn memory(&self, card: &Card) -> Outcome<OwnedFd> {
-        self.ask(&Request::Memory { card: card.uuid.clone() })?.1.pop().ok_or(Code::UNKNOWN)
+        self.ask(&Request::Memory { device: card.uuid.clone() })?.1.pop().ok_or(Code::UNKNOWN)
     }
 
     /// Takes everything a restore needs, or nothing.

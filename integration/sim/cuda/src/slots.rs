@@ -68,6 +68,7 @@ pub fn destinations<'c>(slots: &[Slot], pairs: &[UuidPair], cards: &'c [CardUse]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_sim_wire::Settings;
 
     fn card(number: u8, model: &str) -> CardUse {
         let card = Card {
@@ -78,8 +79,9 @@ mod tests {
             memory: 0,
             pci: (0, u32::from(number), 0),
             pci_ids: (0, 0),
+            guest: false,
         };
-        CardUse { card, used: 0, free: 0, processes: Vec::new() }
+        CardUse { card, settings: Settings::default(), instances: Vec::new(), used: 0, free: 0, processes: Vec::new() }
     }
 
     fn slot(number: u8) -> Slot {

@@ -105,6 +105,15 @@ impl Channel {
 
     /// The pid of the process that connected, as seen here; 0 when it has none here.
     pub fn peer_pid(&self) -> i32 {
+        self.peer().map_or(0, |peer| peer.pid)
+    }
+
+    /// The user of the process that connected, as seen here.
+    pub fn peer_uid(&self) -> Option<u32> {
+        self.peer().map(|peer| peer.uid)
+    }
+
+    fn peer(&self) -> Option<libc::ucred> {
         let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;
         // SAFETY: the pointers name a ucred of the length given, alive for the call.
@@ -117,7 +126,7 @@ impl Channel {
                 &raw mut length,
             )
         };
-        if answer == 0 { credentials.pid } else { 0 }
+        (answer == 0).then_some(credentials)
     }
 }
 

@@ -11,13 +11,15 @@
 
 mod frame;
 mod message;
+mod mig;
 mod root;
 
 pub use frame::{Channel, LONGEST_FRAME};
 pub use message::{
-    Card, CardUse, CommandOrders, Deed, Ledger, MOST_CARDS, MOST_RANGES, Orders, ProcessUse, Range, RangeWanted, Reply,
-    Request, UuidPair,
+    Card, CardUse, CommandOrders, Deed, FaultAction, Ledger, MOST_CARDS, MOST_RANGES, ProcessUse, Range, RangeWanted,
+    Reply, Request, UuidPair,
 };
+pub use mig::{Change, ComputeInstance, ComputeMode, GpuInstance, InstanceId, Placement, Settings};
 pub use root::{DEFAULT_DRIVER, DriverRoot, HARDWARE_FILE, SOCKET_FILE, node_is_open_to_us};
 
 /// What one CUDA context costs on a card, in bytes. Real contexts cost 300 to 600 MiB on these models.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mig::{Change, GpuInstance, InstanceId, Settings};
+
 /// The most cards one machine has.
 pub const MOST_CARDS: usize = 16;
 
@@ -25,6 +27,9 @@ pub struct Card {
     pub pci: (u32, u32, u32),
     /// PCI device id and subsystem id as NVML reports them.
     pub pci_ids: (u32, u32),
+    /// A vGPU, as the guest of a hypervisor sees it.
+    #[serde(default)]
+    pub guest: bool,
 }
 
 impl Card {
@@ -45,11 +50,11 @@ impl Card {
     }
 }
 
-/// Memory of one card that a process wants again at a restore.
+/// Memory that a process wants.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RangeWanted {
-    /// UUID of the card.
-    pub card: String,
+    /// UUID of the card (`GPU-…`) or of the MIG device (`MIG-…`).
+    pub device: String,
     /// Whole pages.
     pub bytes: u64,
 }
@@ -102,19 +107,25 @@ pub struct CommandOrders {
     pub fail: Option<i32>,
     /// A lock never sees the submitted work end.
     pub lock_hang: bool,
+    /// What goes wrong before the deed is begun.
+    pub fault: Option<FaultAction>,
+    /// The driver can checkpoint a process on a MIG device, which no real one could yet.
+    pub can_mig: bool,
+    /// The driver can checkpoint an MPS client, which no real one could yet.
+    pub can_mps: bool,
 }
 
-/// The orders that stand.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Orders {
-    /// Bytes per second of every checkpoint and restore; 0 means unlimited.
-    pub copy_rate: u64,
-    /// `CUresult` of the next checkpoint.
-    pub fail_checkpoint: Option<i32>,
-    /// `CUresult` of the next restore.
-    pub fail_restore: Option<i32>,
-    /// The next lock hangs.
-    pub lock_hang: bool,
+/// What a call does instead of its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultAction {
+    /// Returns this `CUresult` or `nvmlReturn_t` and does nothing.
+    Error(i32),
+    /// Waits that many milliseconds, then does its work.
+    Delay(u64),
+    /// Never returns.
+    Hang,
+    /// Ends the process with `SIGABRT`.
+    Crash,
 }
 
 /// A question or command to the hardware.
@@ -122,20 +133,28 @@ pub struct Orders {
 pub enum Request {
     /// Which cards are there, and what holds them → [`Reply::Cards`].
     Cards,
-    /// A process introduces itself; what it takes on this connection is freed when the connection ends → `Done`.
+    /// A process introduces itself; what it takes on this connection is freed when the connection ends → `Done` with the
+    /// page of faults attached: its first `u32` is the number of faults that stand, so that no call asks in vain.
     Hello {
         /// The process's name.
         name: String,
+        /// The pid of the MPS server, as the caller sees it, that this process is a client of.
+        mps_server: Option<i32>,
     },
-    /// Make a context on a card → `Done` or `Refused`.
+    /// Which fault has been ordered for this call of this process? → [`Reply::Fault`]
+    Fault {
+        /// Name of the C function, or of the deed: `Lock`, `Checkpoint`, `Restore`, `Unlock`, `State`.
+        call: String,
+    },
+    /// Make a context on a device → `Done` or `Refused`.
     Context {
-        /// UUID of the card.
-        card: String,
+        /// UUID of the card or MIG device.
+        device: String,
     },
     /// Destroy a context → `Done`.
     ContextGone {
-        /// UUID of the card.
-        card: String,
+        /// UUID of the card or MIG device.
+        device: String,
     },
     /// Take memory → [`Reply::Range`] with the card's memory attached, or `Refused`.
     Allocate {
@@ -144,19 +163,44 @@ pub enum Request {
     },
     /// Give memory back → `Done`.
     Free {
-        /// UUID of the card.
-        card: String,
+        /// UUID of the card or MIG device.
+        device: String,
         /// Offset of the allocation.
         offset: u64,
     },
-    /// The memory of a card → `Done` with it attached.
+    /// The memory of a card → `Done` with it attached. A MIG device's lies in its card's.
     Memory {
+        /// UUID of the card or MIG device.
+        device: String,
+    },
+    /// Let other processes open an allocation → [`Reply::Key`].
+    Export {
+        /// UUID of the card or MIG device.
+        device: String,
+        /// Offset of the allocation.
+        offset: u64,
+    },
+    /// Open an allocation of another process → [`Reply::Range`] with the card's memory attached, or `Refused`. It lives until
+    /// its owner and all who opened it have let go.
+    Import {
+        /// What `Export` gave.
+        key: u64,
+    },
+    /// Let go of an opened allocation → `Done`.
+    ImportGone {
+        /// What `Export` gave.
+        key: u64,
+    },
+    /// An administrator changes a card or its instances → `Done`, [`Reply::Instance`], or `Refused` with an `nvmlReturn_t`.
+    Administer {
         /// UUID of the card.
         card: String,
+        /// What to change.
+        change: Change,
     },
     /// Take contexts and memory, all or nothing → [`Reply::Ranges`] or `Refused`.
     Claim {
-        /// UUIDs, one per context.
+        /// UUIDs of cards or MIG devices, one per context.
         contexts: Vec<String>,
         /// Memory, in order.
         ranges: Vec<RangeWanted>,
@@ -222,6 +266,21 @@ pub enum Reply {
         /// In the order wanted.
         ranges: Vec<Range>,
     },
+    /// What to do wrong.
+    Fault {
+        /// Nothing, mostly.
+        action: Option<FaultAction>,
+    },
+    /// Names an exported allocation.
+    Key {
+        /// A number nobody guesses.
+        key: u64,
+    },
+    /// An instance that was made.
+    Instance {
+        /// Its number: a GPU instance's on its card, a compute instance's in its GPU instance.
+        id: u32,
+    },
     /// What to send with the signal.
     Ticket {
         /// A number nobody guesses.
@@ -253,6 +312,10 @@ pub enum Reply {
 pub struct CardUse {
     /// The card.
     pub card: Card,
+    /// What administrators have set.
+    pub settings: Settings,
+    /// Its GPU instances, by number; none unless MIG is on.
+    pub instances: Vec<GpuInstance>,
     /// Bytes that contexts and allocations hold.
     pub used: u64,
     /// Bytes still to be had.
@@ -270,6 +333,10 @@ pub struct ProcessUse {
     pub name: String,
     /// Bytes.
     pub bytes: u64,
+    /// The MIG device that it uses.
+    pub instance: Option<InstanceId>,
+    /// The pid of the MPS server that it is a client of.
+    pub mps_server: Option<i32>,
 }
 
 /// The result of checking the books.
@@ -297,6 +364,7 @@ mod tests {
             memory: 0,
             pci: (0, 0x1b, 0),
             pci_ids: (0, 0),
+            guest: false,
         };
         assert_eq!(card.uuid_bytes(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
         assert_eq!(card.bus_id(), "0000:1b:00.0");
