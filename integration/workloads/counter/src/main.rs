@@ -2,17 +2,15 @@
 //!
 //! It is an ordinary CUDA program: it loads `libcuda.so.1` and knows nothing of what saves and restores it.
 
-mod count;
-mod cuda;
 mod file_lock;
 mod node;
-mod pattern;
 mod place;
 mod report;
 mod run;
-mod size;
 
 use std::process::ExitCode;
+
+use baton_workload::size;
 
 const USAGE: &str = "usage: counter [--interval-ms N] [--memory BYTES[K|M|G]] [--cpu] [--socket PATH]
        counter status [--socket PATH]

@@ -2,20 +2,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::count::Count;
-use crate::cuda::Cuda;
-use crate::pattern;
+use baton_cuda::{DeviceMemory, Driver, Kernels};
+use baton_workload::count::Count;
+use baton_workload::pattern;
 
 /// The place of the count.
 pub enum Place {
     /// On a card.
     Gpu {
-        /// The driver.
-        cuda: Cuda,
-        /// Device pointer of step and checksum.
-        state: u64,
-        /// Device pointer and bytes of the additional memory.
-        memory: Option<(u64, u64)>,
+        /// What counts there.
+        kernels: Kernels,
+        /// Step and checksum.
+        state: DeviceMemory,
+        /// The additional memory.
+        memory: Option<DeviceMemory>,
     },
     /// In this process.
     Cpu(Mutex<Count>),
@@ -24,18 +24,19 @@ pub enum Place {
 impl Place {
     /// Takes GPU memory and fills the additional part.
     pub fn on_gpu(bytes: u64) -> Result<Place, String> {
-        let cuda = Cuda::open()?;
-        let state = cuda.allocate(16)?;
-        let memory = if bytes == 0 { None } else { Some((cuda.allocate(bytes)?, bytes)) };
-        if let Some((pointer, bytes)) = memory {
+        let context = Driver::open()?.card().context()?;
+        let kernels = context.kernels()?;
+        let state = DeviceMemory::zeroed(&context, 16)?;
+        let memory = if bytes == 0 { None } else { Some(DeviceMemory::zeroed(&context, bytes as usize)?) };
+        if let Some(memory) = &memory {
             let mut piece = vec![0u8; pattern::PIECE];
             for index in pattern::pieces(bytes) / 3..pattern::pieces(bytes) {
                 let (offset, length) = pattern::extent(index, bytes);
                 pattern::fill(index, bytes, &mut piece[..length]);
-                cuda.write(pointer + offset, &piece[..length])?;
+                memory.write(offset as usize, &piece[..length])?;
             }
         }
-        Ok(Place::Gpu { cuda, state, memory })
+        Ok(Place::Gpu { kernels, state, memory })
     }
 
     /// Counts in ordinary memory.
@@ -43,18 +44,13 @@ impl Place {
         Place::Cpu(Mutex::new(Count::default()))
     }
 
-    /// To be called once in each thread that works on the place.
-    pub fn use_here(&self) -> Result<(), String> {
-        match self {
-            Place::Gpu { cuda, .. } => cuda.use_here(),
-            Place::Cpu(_) => Ok(()),
-        }
-    }
-
     /// One step.
     pub fn step(&self) -> Result<(), String> {
         match self {
-            Place::Gpu { cuda, state, .. } => cuda.step(*state),
+            Place::Gpu { kernels, state, .. } => {
+                kernels.count_step(state, None)?;
+                Ok(state.context().synchronize()?)
+            }
             Place::Cpu(count) => {
                 let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
                 *count = count.next();
@@ -66,13 +62,10 @@ impl Place {
     /// The count as it stands there.
     pub fn count(&self) -> Result<Count, String> {
         match self {
-            Place::Gpu { cuda, state, .. } => {
-                let (mut step, mut both) = ([0u8; 8], [0u8; 16]);
-                cuda.read(*state, &mut both)?;
-                step.copy_from_slice(&both[..8]);
-                let mut checksum = [0u8; 8];
-                checksum.copy_from_slice(&both[8..]);
-                Ok(Count { step: u64::from_le_bytes(step), checksum: u64::from_le_bytes(checksum) })
+            Place::Gpu { state, .. } => {
+                let mut bytes = [0u8; 16];
+                state.read(0, &mut bytes)?;
+                Ok(Count::from_bytes(bytes))
             }
             Place::Cpu(count) => Ok(*count.lock().unwrap_or_else(PoisonError::into_inner)),
         }
@@ -81,7 +74,7 @@ impl Place {
     /// UUID of the card, if there is one.
     pub fn gpu(&self) -> Result<Option<String>, String> {
         match self {
-            Place::Gpu { cuda, .. } => cuda.uuid().map(Some),
+            Place::Gpu { state, .. } => Ok(Some(state.context().card().uuid()?)),
             Place::Cpu(_) => Ok(None),
         }
     }
@@ -89,18 +82,18 @@ impl Place {
     /// Bytes of the additional memory.
     pub fn bytes(&self) -> u64 {
         match self {
-            Place::Gpu { memory: Some((_, bytes)), .. } => *bytes,
+            Place::Gpu { memory: Some(memory), .. } => memory.bytes() as u64,
             _ => 0,
         }
     }
 
     /// Whether a piece of the additional memory holds what it should.
     pub fn piece_is_right(&self, index: u64) -> Result<bool, String> {
-        let Place::Gpu { cuda, memory: Some((pointer, bytes)), .. } = self else { return Ok(true) };
-        let (offset, length) = pattern::extent(index, *bytes);
+        let Place::Gpu { memory: Some(memory), .. } = self else { return Ok(true) };
+        let (offset, length) = pattern::extent(index, self.bytes());
         let (mut found, mut right) = (vec![0u8; length], vec![0u8; length]);
-        cuda.read(pointer + offset, &mut found)?;
-        pattern::fill(index, *bytes, &mut right);
+        memory.read(offset as usize, &mut found)?;
+        pattern::fill(index, self.bytes(), &mut right);
         Ok(found == right)
     }
 }

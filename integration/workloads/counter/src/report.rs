@@ -8,7 +8,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::count::expected;
+use baton_workload::count::expected;
+
 use crate::run::Counter;
 
 /// Tried in this order, by who listens and by who asks.
@@ -44,7 +45,6 @@ pub fn answer(counter: &Counter, mut stream: &UnixStream) {
 }
 
 fn report(counter: &Counter, question: &str) -> Result<String, String> {
-    counter.place.use_here()?;
     let damaged = match question.split_once(' ') {
         None if question == "status" => counter.damage()?,
         Some(("wait", step)) => {

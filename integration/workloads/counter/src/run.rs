@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::pattern;
+use baton_workload::pattern;
+
 use crate::place::Place;
 use crate::report;
 

@@ -20,11 +20,20 @@ impl Count {
     }
 }
 
-fn mix(checksum: u64, step: u64) -> u64 {
+/// The next checksum, as the kernels compute it.
+pub fn mix(checksum: u64, step: u64) -> u64 {
     let mut mixed = (checksum ^ step).wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
+}
+
+impl Count {
+    /// Reads what a kernel left in device memory: step, then checksum.
+    pub fn from_bytes(bytes: [u8; 16]) -> Count {
+        let both = u128::from_le_bytes(bytes);
+        Count { step: both as u64, checksum: (both >> 64) as u64 }
+    }
 }
 
 /// The checksum after that many steps, from nothing else than their number.
@@ -48,6 +57,13 @@ mod tests {
         assert_eq!(expected(1), ONE);
         assert_eq!(expected(2), TWO);
         assert_eq!(expected(1000), THOUSAND);
+    }
+
+    #[test]
+    fn a_count_is_read_step_first() {
+        let mut bytes = [0u8; 16];
+        (bytes[0], bytes[8]) = (3, 4);
+        assert_eq!(Count::from_bytes(bytes), Count { step: 3, checksum: 4 });
     }
 
     const ONE: u64 = 0x910a_2dec_8902_5cc1;
