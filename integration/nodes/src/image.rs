@@ -1,4 +1,4 @@
-//! The images that every node has, as one OCI archive: `localhost/baton/counter:1`, with the counting workload, the
+//! The images that every node has, as one OCI archive: `localhost/baton/counter:1`, with the workloads, the
 //! libraries that it needs and a static busybox, and `localhost/baton/pause:1`, for the first container of a pod. They
 //! share their one layer, which is thus unpacked once.
 
@@ -19,7 +19,8 @@ pub const PAUSE: &str = "localhost/baton/pause:1";
 /// The images, each with what it runs.
 const IMAGES: &[(&str, &str)] = &[(NAME, "/counter"), (PAUSE, "/pause")];
 /// The programs in them, and what they are called where they are built.
-const PROGRAMS: &[(&str, &str)] = &[("/counter", "baton-counter"), ("/pause", "baton-pause")];
+const PROGRAMS: &[(&str, &str)] =
+    &[("/counter", "baton-counter"), ("/pause", "baton-pause"), ("/workload", "baton-workload")];
 /// What goes in from the building machine, at the same path.
 const LIBRARIES: &[&str] = &[
     "/lib64/ld-linux-x86-64.so.2",

@@ -12,14 +12,14 @@ const BLOCK: u32 = 256;
 /// Blocks at most: the kernels go round.
 const GRID_MAX: u32 = 256;
 
-/// The kernels, compiled for one card.
+/// The kernels, compiled for one card. One that a driver does not know is missed when it is launched.
 #[derive(Debug, Clone)]
 pub struct Kernels {
     context: Context,
-    count_step: usize,
-    train_step: usize,
-    add: usize,
-    spin: usize,
+    count_step: Result<usize>,
+    train_step: Result<usize>,
+    add: Result<usize>,
+    spin: Result<usize>,
 }
 
 impl Kernels {
@@ -36,17 +36,24 @@ impl Kernels {
         };
         Ok(Kernels {
             context: context.clone(),
-            count_step: find(c"baton_count_step")?,
-            train_step: find(c"baton_train_step")?,
-            add: find(c"baton_add")?,
-            spin: find(c"baton_spin")?,
+            count_step: find(c"baton_count_step"),
+            train_step: find(c"baton_train_step"),
+            add: find(c"baton_add"),
+            spin: find(c"baton_spin"),
         })
     }
 
     /// # Safety
     ///
     /// The parameters must be those of the kernel, in order.
-    unsafe fn launch(&self, function: usize, threads: u64, stream: Option<&Stream>, words: &mut [u64]) -> Result<()> {
+    unsafe fn launch(
+        &self,
+        function: &Result<usize>,
+        threads: u64,
+        stream: Option<&Stream>,
+        words: &mut [u64],
+    ) -> Result<()> {
+        let function = function.clone()?;
         self.context.use_here()?;
         let blocks = threads.div_ceil(u64::from(BLOCK)).clamp(1, u64::from(GRID_MAX)) as u32;
         let block = if threads == 1 { 1 } else { BLOCK };
@@ -63,14 +70,14 @@ impl Kernels {
     pub fn count_step(&self, state: &DeviceMemory, stream: Option<&Stream>) -> Result<()> {
         assert!(state.bytes() >= 16, "a count has 16 bytes");
         // SAFETY: one pointer, to 16 bytes.
-        unsafe { self.launch(self.count_step, 1, stream, &mut [state.pointer()]) }
+        unsafe { self.launch(&self.count_step, 1, stream, &mut [state.pointer()]) }
     }
 
     /// One step of training over all of `weights`, which are 64-bit.
     pub fn train_step(&self, weights: &DeviceMemory, step: u64) -> Result<()> {
         let count = weights.bytes() as u64 / 8;
         // SAFETY: a pointer to that many weights, their number, the step.
-        unsafe { self.launch(self.train_step, count, None, &mut [weights.pointer(), count, step]) }
+        unsafe { self.launch(&self.train_step, count, None, &mut [weights.pointer(), count, step]) }
     }
 
     /// Adds 32-bit floats, as many as `sum` holds.
@@ -79,13 +86,13 @@ impl Kernels {
         let count = sum.bytes() as u64 / 4;
         let mut words = [one.pointer(), other.pointer(), sum.pointer(), count];
         // SAFETY: three pointers and their number of floats; the last parameter is 32 bits, the low ones of the word.
-        unsafe { self.launch(self.add, count, Some(stream), &mut words) }
+        unsafe { self.launch(&self.add, count, Some(stream), &mut words) }
     }
 
     /// Keeps the card busy for that long.
     pub fn spin(&self, milliseconds: u64, stream: Option<&Stream>) -> Result<()> {
         // SAFETY: one number.
-        unsafe { self.launch(self.spin, 1, stream, &mut [milliseconds]) }
+        unsafe { self.launch(&self.spin, 1, stream, &mut [milliseconds]) }
     }
 }
 
