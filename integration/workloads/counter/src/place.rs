@@ -11,7 +11,7 @@ pub enum Place {
     /// On a card.
     Gpu {
         /// What counts there.
-        kernels: Kernels,
+        kernels: Box<Kernels>,
         /// Step and checksum.
         state: DeviceMemory,
         /// The additional memory.
@@ -25,7 +25,7 @@ impl Place {
     /// Takes GPU memory and fills the additional part.
     pub fn on_gpu(bytes: u64) -> Result<Place, String> {
         let context = Driver::open()?.card().context()?;
-        let kernels = context.kernels()?;
+        let kernels = Box::new(context.kernels()?);
         let state = DeviceMemory::zeroed(&context, 16)?;
         let memory = if bytes == 0 { None } else { Some(DeviceMemory::zeroed(&context, bytes as usize)?) };
         if let Some(memory) = &memory {
