@@ -13,13 +13,18 @@ impl Code {
     pub const UNINITIALIZED: Code = Code(1);
     pub const INVALID_ARGUMENT: Code = Code(2);
     pub const NOT_SUPPORTED: Code = Code(3);
+    pub const NO_PERMISSION: Code = Code(4);
     pub const NOT_FOUND: Code = Code(6);
     pub const INSUFFICIENT_SIZE: Code = Code(7);
     pub const DRIVER_NOT_LOADED: Code = Code(9);
+    pub const TIMEOUT: Code = Code(10);
+    pub const IN_USE: Code = Code(19);
     pub const ARGUMENT_VERSION_MISMATCH: Code = Code(25);
     pub const UNKNOWN: Code = Code(999);
 }
 
+/// The texts of the library, as NVIDIA's Python bindings quote them (`pynvml.py`, `_errcode_to_string`), and the library's
+/// own words for the rest.
 fn text(code: i32) -> &'static CStr {
     match code {
         0 => c"Success",
@@ -27,10 +32,31 @@ fn text(code: i32) -> &'static CStr {
         2 => c"Invalid Argument",
         3 => c"Not Supported",
         4 => c"Insufficient Permissions",
+        5 => c"Already Initialized",
         6 => c"Not Found",
         7 => c"Insufficient Size",
+        8 => c"Insufficient External Power",
         9 => c"Driver Not Loaded",
-        25 => c"Argument Version Mismatch",
+        10 => c"Timeout",
+        11 => c"Interrupt Request Issue",
+        12 => c"NVML Shared Library Not Found",
+        13 => c"Function Not Found",
+        14 => c"Corrupted infoROM",
+        15 => c"GPU is lost",
+        16 => c"GPU requires restart",
+        17 => c"The operating system has blocked the request.",
+        18 => c"RM has detected an NVML/RM version mismatch.",
+        19 => c"In use by another client",
+        20 => c"Insufficient Memory",
+        21 => c"No data",
+        22 => c"vGPU ECC not supported",
+        23 => c"Insufficient Resources",
+        24 => c"Frequency not supported",
+        25 => c"Argument version mismatch",
+        26 => c"Deprecated",
+        27 => c"Not ready",
+        28 => c"GPU not found",
+        29 => c"Invalid state",
         _ => c"Unknown Error",
     }
 }
@@ -41,40 +67,6 @@ pub fn code_of(outcome: Outcome) -> i32 {
         Ok(()) => 0,
         Err(code) => code.0,
     }
-}
-
-/// Writes through a pointer that a C caller gave.
-///
-/// # Safety
-///
-/// `to` must be null or valid for a write.
-pub unsafe fn give<T>(to: *mut T, value: T) -> Outcome {
-    if to.is_null() {
-        return Err(Code::INVALID_ARGUMENT);
-    }
-    // SAFETY: not null, and the caller of the C function promises that it may be written.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
-/// Writes `text` and a NUL into the `room` bytes at `to`, all or nothing.
-///
-/// # Safety
-///
-/// `to` must be null or valid for `room` bytes.
-pub unsafe fn give_text(to: *mut c_char, room: u32, text: &str) -> Outcome {
-    if to.is_null() {
-        return Err(Code::INVALID_ARGUMENT);
-    }
-    if text.len() + 1 > room as usize {
-        return Err(Code::INSUFFICIENT_SIZE);
-    }
-    // SAFETY: text and NUL fit into the room.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), text.len());
-        to.add(text.len()).write(0);
-    }
-    Ok(())
 }
 
 #[unsafe(no_mangle)]

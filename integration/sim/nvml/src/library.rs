@@ -1,21 +1,20 @@
 //! Initialisation, and the way to the hardware.
 
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_sim_wire::{Card, CardUse, Channel, DriverRoot, Reply, Request};
+use baton_sim_model::Model;
+use baton_sim_wire::{Card, CardUse, Change, Channel, DriverRoot, Reply, Request};
 
 use crate::codes::{Code, Outcome, code_of};
-
-/// An `nvmlDevice_t`: not an address.
-pub type Handle = usize;
-
-const FIRST: Handle = 0x00d0_0001;
+use crate::handle::{Handle, Target};
+use crate::{fault, permission};
 
 /// What is known between init and shutdown.
 #[derive(Debug)]
 pub struct Library {
-    root: DriverRoot,
+    /// Where the driver lies.
+    pub root: DriverRoot,
     /// Driver version.
     pub driver: String,
     /// CUDA version.
@@ -24,9 +23,10 @@ pub struct Library {
     pub cards: Vec<Card>,
 }
 
-static LIBRARY: Mutex<(u32, Option<Library>)> = Mutex::new((0, None));
+/// How often it was initialised, and what came of it.
+static LIBRARY: Mutex<(u32, Option<Arc<Library>>)> = Mutex::new((0, None));
 
-fn library() -> MutexGuard<'static, (u32, Option<Library>)> {
+fn library() -> MutexGuard<'static, (u32, Option<Arc<Library>>)> {
     LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -44,9 +44,26 @@ fn ask(root: &DriverRoot) -> Outcome<Machine> {
     }
 }
 
+/// A card as it is now.
+#[derive(Debug)]
+pub struct Now {
+    /// Its place among the cards that were found.
+    pub place: usize,
+    /// What it is set to, cut into and holds.
+    pub held: CardUse,
+}
+
+impl Now {
+    /// What product it is.
+    pub fn model(&self) -> Outcome<&'static Model> {
+        Model::of_name(&self.held.card.model).ok_or(Code::UNKNOWN)
+    }
+}
+
 impl Library {
     fn load() -> Outcome<Library> {
         let root = DriverRoot::of_library(nvmlInit_v2 as *const c_void).ok_or(Code::DRIVER_NOT_LOADED)?;
+        obey(&root, "nvmlInit_v2")?;
         let Machine { driver, cuda, cards } = ask(&root)?;
         if !root.control_is_open_to_us() {
             return Err(Code::DRIVER_NOT_LOADED);
@@ -56,31 +73,65 @@ impl Library {
         Ok(Library { root, driver, cuda, cards })
     }
 
-    /// The card of a handle.
+    /// The card at a place.
+    pub fn at(&self, place: usize) -> Outcome<&Card> {
+        self.cards.get(place).ok_or(Code::INVALID_ARGUMENT)
+    }
+
+    /// The card of a handle that stands for a whole card; a MIG device is an invalid argument.
     pub fn card(&self, handle: Handle) -> Outcome<&Card> {
-        handle.checked_sub(FIRST).and_then(|index| self.cards.get(index)).ok_or(Code::INVALID_ARGUMENT)
+        match handle.target()? {
+            Target::Card(place) => self.at(place),
+            Target::Mig(..) => Err(Code::INVALID_ARGUMENT),
+        }
     }
 
-    /// The handle of a card.
-    pub fn handle(&self, wanted: impl Fn(&Card) -> bool) -> Outcome<Handle> {
-        self.cards.iter().position(wanted).map(|index| FIRST + index).ok_or(Code::NOT_FOUND)
+    /// The place of a whole card.
+    pub fn place(&self, handle: Handle) -> Outcome<usize> {
+        self.card(handle).and(handle.target()).map(Target::card)
     }
 
-    /// The place of a handle among the cards.
-    pub fn index(&self, handle: Handle) -> Outcome<u32> {
-        self.card(handle).map(|_| (handle - FIRST) as u32)
+    /// The card at a place as it is now.
+    pub fn now_at(&self, place: usize) -> Outcome<Now> {
+        let uuid = &self.at(place)?.uuid;
+        let held = ask(&self.root)?.cards.into_iter().find(|held| held.card.uuid == *uuid).ok_or(Code::UNKNOWN)?;
+        Ok(Now { place, held })
     }
 
-    /// What holds the card now.
-    pub fn usage(&self, handle: Handle) -> Outcome<CardUse> {
-        let uuid = &self.card(handle)?.uuid;
-        ask(&self.root)?.cards.into_iter().find(|held| held.card.uuid == *uuid).ok_or(Code::UNKNOWN)
+    /// The whole card of a handle as it is now.
+    pub fn now(&self, handle: Handle) -> Outcome<Now> {
+        self.now_at(self.place(handle)?)
+    }
+
+    /// Has the hardware change something; the number of an instance that was made comes back.
+    pub fn administer(&self, place: usize, change: Change) -> Outcome<Option<u32>> {
+        let card = self.at(place)?.uuid.clone();
+        if !permission::is_root() {
+            return Err(Code::NO_PERMISSION);
+        }
+        let channel = Channel::connect(&self.root.socket()).map_err(|_| Code::UNKNOWN)?;
+        match channel.ask(&Request::Administer { card, change }) {
+            Ok((Reply::Done, _)) => Ok(None),
+            Ok((Reply::Instance { id }, _)) => Ok(Some(id)),
+            Ok((Reply::Refused { code, .. }, _)) => Err(Code(code)),
+            _ => Err(Code::UNKNOWN),
+        }
     }
 }
 
-/// Makes one call.
-pub fn call(work: impl FnOnce(&Library) -> Outcome) -> i32 {
-    code_of(library().1.as_ref().ok_or(Code::UNINITIALIZED).and_then(work))
+/// Does wrong what was ordered to go wrong. Hardware that cannot be reached orders nothing.
+fn obey(root: &DriverRoot, name: &str) -> Outcome {
+    Channel::connect(&root.socket()).map_or(Ok(()), |channel| fault::obey(&channel, name))
+}
+
+/// Makes the call of that name. No lock is held while it works: one that hangs holds up no other.
+pub fn call(name: &str, work: impl FnOnce(&Library) -> Outcome) -> i32 {
+    let loaded = library().1.clone();
+    let made = loaded.ok_or(Code::UNINITIALIZED).and_then(|library| {
+        obey(&library.root, name)?;
+        work(&library)
+    });
+    code_of(made)
 }
 
 #[unsafe(no_mangle)]
@@ -88,7 +139,7 @@ extern "C" fn nvmlInit_v2() -> i32 {
     let mut library = library();
     if library.1.is_none() {
         match Library::load() {
-            Ok(loaded) => library.1 = Some(loaded),
+            Ok(loaded) => library.1 = Some(Arc::new(loaded)),
             Err(code) => return code.0,
         }
     }
@@ -101,6 +152,7 @@ extern "C" fn nvmlInit() -> i32 {
     nvmlInit_v2()
 }
 
+/// Bit 0: no card is no error, which it is not without it either. Bit 1: attach no card, which nothing does here.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlInitWithFlags(_flags: u32) -> i32 {
     nvmlInit_v2()
@@ -108,9 +160,10 @@ extern "C" fn nvmlInitWithFlags(_flags: u32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlShutdown() -> i32 {
+    let asked = call("nvmlShutdown", |_| Ok(()));
     let mut library = library();
-    if library.1.is_none() {
-        return Code::UNINITIALIZED.0;
+    if asked != 0 || library.1.is_none() {
+        return if asked != 0 { asked } else { Code::UNINITIALIZED.0 };
     }
     library.0 -= 1;
     if library.0 == 0 {

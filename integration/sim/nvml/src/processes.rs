@@ -1,7 +1,13 @@
-//! Who uses a card.
+//! Who uses a card or a MIG device.
+
+use baton_sim_wire::ProcessUse;
 
 use crate::codes::{Code, Outcome};
-use crate::library::{Handle, call};
+use crate::handle::{Handle, Target};
+use crate::library::{Library, call};
+use crate::mig_device;
+use crate::permission;
+use crate::pointer::{List, Place, Versioned};
 
 /// `nvmlProcessInfo_v1_t`.
 #[repr(C)]
@@ -19,91 +25,162 @@ struct ProcessOfInstance {
     compute_instance: u32,
 }
 
+/// `nvmlProcessDetail_v1_t`.
+#[repr(C)]
+struct ProcessDetail {
+    first: ProcessOfInstance,
+    protected_bytes: u64,
+}
+
+/// `nvmlProcessDetailList_v1_t`.
+#[repr(C)]
+struct DetailList {
+    version: u32,
+    mode: u32,
+    count: u32,
+    list: List<ProcessDetail>,
+}
+
+impl Clone for DetailList {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for DetailList {}
+
 /// No MIG instance.
 const NO_INSTANCE: u32 = u32::MAX;
 
-/// Writes the list if there is room; the number of processes either way.
-///
-/// # Safety
-///
-/// `count` must be null or valid, `list` valid for as many entries as it says.
-unsafe fn give_list<T>(device: Handle, count: *mut u32, list: *mut T, entry: impl Fn(u32, u64) -> T) -> i32 {
-    call(|library| {
-        if count.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
+/// The kinds of contexts, as `nvmlProcessDetailList_v1_t::mode` numbers them. Nobody here has a graphics context; a client
+/// of an MPS server has a compute context like the others, and is listed twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Compute = 0,
+    Graphics = 1,
+    Mps = 2,
+}
+
+impl Kind {
+    fn counts(self, process: &ProcessUse) -> bool {
+        match self {
+            Kind::Compute => true,
+            Kind::Graphics => false,
+            Kind::Mps => process.mps_server.is_some(),
         }
-        let processes = library.usage(device)?.processes;
-        // SAFETY: not null, and valid as the C caller promises.
-        let room = unsafe { count.replace(processes.len() as u32) } as usize;
-        if processes.len() > room {
+    }
+}
+
+impl From<&ProcessUse> for Process {
+    fn from(process: &ProcessUse) -> Process {
+        Process { pid: process.pid as u32, bytes: process.bytes }
+    }
+}
+
+impl From<&ProcessUse> for ProcessOfInstance {
+    fn from(process: &ProcessUse) -> ProcessOfInstance {
+        let (gpu_instance, compute_instance) =
+            process.instance.map_or((NO_INSTANCE, NO_INSTANCE), |instance| (instance.gpu, instance.compute));
+        ProcessOfInstance { pid: process.pid as u32, bytes: process.bytes, gpu_instance, compute_instance }
+    }
+}
+
+/// Those of a MIG device, or of a card. Of a card in MIG mode: only for those who may see all of its instances.
+fn processes(library: &Library, device: Handle, kind: Kind) -> Outcome<Vec<ProcessUse>> {
+    let all = match device.target()? {
+        Target::Card(_) => {
+            let held = library.now(device)?.held;
+            if held.settings.mig && !permission::sees_everything(library.root.path()) {
+                return Err(Code::NO_PERMISSION);
+            }
+            held.processes
+        }
+        Target::Mig(..) => {
+            let found = mig_device::find(library, device)?;
+            let here = |process: &ProcessUse| process.instance == Some(found.instance);
+            found.now.held.processes.into_iter().filter(here).collect()
+        }
+    };
+    Ok(all.into_iter().filter(|process| kind.counts(process)).collect())
+}
+
+fn give<T: for<'p> From<&'p ProcessUse>>(
+    name: &str,
+    kind: Kind,
+    device: Handle,
+    count: Place<u32>,
+    list: List<T>,
+) -> i32 {
+    call(name, |library| {
+        count.exists()?;
+        list.fill(count, processes(library, device, kind)?.iter().map(T::from).collect())
+    })
+}
+
+/// The three versions of one question; the second and the third have the same layout.
+macro_rules! lists {
+    ($($kind:ident: $first:ident $second:ident $third:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $first(device: Handle, count: Place<u32>, list: List<Process>) -> i32 {
+            give(stringify!($first), Kind::$kind, device, count, list)
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $second(device: Handle, count: Place<u32>, list: List<ProcessOfInstance>) -> i32 {
+            give(stringify!($second), Kind::$kind, device, count, list)
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $third(device: Handle, count: Place<u32>, list: List<ProcessOfInstance>) -> i32 {
+            give(stringify!($third), Kind::$kind, device, count, list)
+        }
+    )*};
+}
+
+lists! {
+    Compute: nvmlDeviceGetComputeRunningProcesses
+        nvmlDeviceGetComputeRunningProcesses_v2 nvmlDeviceGetComputeRunningProcesses_v3
+    Graphics: nvmlDeviceGetGraphicsRunningProcesses
+        nvmlDeviceGetGraphicsRunningProcesses_v2 nvmlDeviceGetGraphicsRunningProcesses_v3
+    Mps: nvmlDeviceGetMPSComputeRunningProcesses
+        nvmlDeviceGetMPSComputeRunningProcesses_v2 nvmlDeviceGetMPSComputeRunningProcesses_v3
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetRunningProcessDetailList(device: Handle, list: Versioned) -> i32 {
+    call("nvmlDeviceGetRunningProcessDetailList", |library| {
+        let place = list.must_be::<DetailList>(1)?;
+        let asked = place.take()?;
+        let kinds = [Kind::Compute, Kind::Graphics, Kind::Mps];
+        let kind = kinds.into_iter().find(|kind| *kind as u32 == asked.mode).ok_or(Code::INVALID_ARGUMENT)?;
+        let found = processes(library, device, kind)?;
+        place.give(DetailList { count: found.len() as u32, ..asked })?;
+        if found.len() > asked.count as usize {
             return Err(Code::INSUFFICIENT_SIZE);
         }
-        if list.is_null() && !processes.is_empty() {
-            return Err(Code::INVALID_ARGUMENT);
+        let mut left = found.iter();
+        if found.is_empty() {
+            return Ok(());
         }
-        for (index, process) in processes.iter().enumerate() {
-            // SAFETY: index < room entries.
-            unsafe { list.add(index).write(entry(process.pid as u32, process.bytes)) };
-        }
-        Ok(())
+        asked.list.for_each(found.len() as u32, |entry| {
+            if let Some(process) = left.next() {
+                *entry = ProcessDetail { first: process.into(), protected_bytes: 0 };
+            }
+        })
     })
-}
-
-fn of_instance(pid: u32, bytes: u64) -> ProcessOfInstance {
-    ProcessOfInstance { pid, bytes, gpu_instance: NO_INSTANCE, compute_instance: NO_INSTANCE }
-}
-
-fn none(device: Handle, count: *mut u32) -> i32 {
-    call(|library| {
-        let known: Outcome<_> = library.card(device);
-        // SAFETY: the C caller gives a place for an unsigned int.
-        known.and_then(|_| unsafe { crate::codes::give(count, 0) })
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses(device: Handle, count: *mut u32, list: *mut Process) -> i32 {
-    // SAFETY: the C caller gives a list of `count` entries.
-    unsafe { give_list(device, count, list, |pid, bytes| Process { pid, bytes }) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
-    device: Handle,
-    count: *mut u32,
-    list: *mut ProcessOfInstance,
-) -> i32 {
-    // SAFETY: the C caller gives a list of `count` entries.
-    unsafe { give_list(device, count, list, of_instance) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
-    device: Handle,
-    count: *mut u32,
-    list: *mut ProcessOfInstance,
-) -> i32 {
-    // SAFETY: the C caller gives a list of `count` entries.
-    unsafe { give_list(device, count, list, of_instance) }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: Handle, count: *mut u32, _list: usize) -> i32 {
-    none(device, count)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Handle, count: *mut u32, _list: usize) -> i32 {
-    none(device, count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pointer::struct_version;
 
     #[test]
     fn structs_have_the_sizes_of_the_header() {
         assert_eq!(size_of::<Process>(), 16);
         assert_eq!(size_of::<ProcessOfInstance>(), 24);
+        assert_eq!(size_of::<ProcessDetail>(), 32);
+        // nvmlProcessDetailList_v1 of pynvml.py
+        assert_eq!(struct_version::<DetailList>(1), 0x0100_0018);
     }
 }
