@@ -1,74 +1,84 @@
 //! The gate that every CUDA call passes: a locked process lets nobody in and has nobody inside.
+//!
+//! It is one word, changed in one step, so a thread may be stopped anywhere without being in anybody's way:
+//!
+//! ```text
+//! bit 31: closed | bits 0–30: calls and submitted work inside
+//! ```
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::futex;
+
+const CLOSED: u32 = 1 << 31;
 
 /// Open at first.
 #[derive(Debug)]
-pub struct Gate {
-    state: Mutex<Inside>,
-    changed: Condvar,
-}
+pub struct Gate(AtomicU32);
 
-#[derive(Debug)]
-struct Inside {
-    open: bool,
-    calls: usize,
-}
-
-/// A call that is inside.
+/// A call, or a piece of work that it submitted, that is inside.
 #[derive(Debug)]
 pub struct Call<'g>(&'g Gate);
 
 impl Gate {
     /// An open gate.
     pub fn new() -> Gate {
-        Gate { state: Mutex::new(Inside { open: true, calls: 0 }), changed: Condvar::new() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, Inside> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Gate(AtomicU32::new(0))
     }
 
     /// Goes in, as soon as the gate is open.
     pub fn enter(&self) -> Call<'_> {
-        let mut state =
-            self.changed.wait_while(self.state(), |state| !state.open).unwrap_or_else(PoisonError::into_inner);
-        state.calls += 1;
-        Call(self)
+        let mut seen = self.0.load(Ordering::SeqCst);
+        loop {
+            if seen & CLOSED != 0 {
+                futex::wait(&self.0, seen, None);
+                seen = self.0.load(Ordering::SeqCst);
+                continue;
+            }
+            match self.0.compare_exchange_weak(seen, seen + 1, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Call(self),
+                Err(other) => seen = other,
+            }
+        }
     }
 
     /// Closes the gate and waits until nobody is inside; after `patience` it opens it again and returns false.
     pub fn close(&self, patience: Option<Duration>) -> bool {
         let deadline = patience.map(|patience| Instant::now() + patience);
-        let mut state = self.state();
-        state.open = false;
-        while state.calls > 0 {
+        let mut seen = self.0.fetch_or(CLOSED, Ordering::SeqCst) | CLOSED;
+        while seen != CLOSED {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            state = match left {
-                Some(Duration::ZERO) => {
-                    state.open = true;
-                    self.changed.notify_all();
-                    return false;
-                }
-                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+            if left == Some(Duration::ZERO) {
+                self.open();
+                return false;
+            }
+            futex::wait(&self.0, seen, left);
+            seen = self.0.load(Ordering::SeqCst);
         }
         true
     }
 
     /// Lets calls in again.
     pub fn open(&self) {
-        self.state().open = true;
-        self.changed.notify_all();
+        self.0.fetch_and(!CLOSED, Ordering::SeqCst);
+        futex::wake(&self.0);
+    }
+}
+
+impl Clone for Call<'_> {
+    /// One more inside: work that the call leaves behind. Also through a gate that has closed since.
+    fn clone(&self) -> Self {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        Call(self.0)
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.0.state().calls -= 1;
-        self.0.changed.notify_all();
+        if self.0.0.fetch_sub(1, Ordering::SeqCst) == CLOSED + 1 {
+            futex::wake(&self.0.0);
+        }
     }
 }
 
@@ -104,13 +114,45 @@ mod tests {
     }
 
     #[test]
-    fn closing_ends_when_the_last_call_leaves() {
+    fn closing_ends_when_the_last_call_and_its_work_have_left() {
         let gate = Gate::new();
         let call = gate.enter();
+        let (tell, hear) = mpsc::channel();
         std::thread::scope(|scope| {
-            let closing = scope.spawn(|| gate.close(None));
+            let closing = scope.spawn(|| {
+                let closed = gate.close(None);
+                tell.send(closed).expect("heard");
+            });
+            // Work is left behind by a call that is inside a gate about to close.
+            let work = call.clone();
             drop(call);
-            assert!(closing.join().expect("no panic"));
+            assert!(hear.recv_timeout(Duration::from_millis(50)).is_err());
+            drop(work);
+            closing.join().expect("no panic");
+            assert_eq!(hear.recv(), Ok(true));
+        });
+    }
+
+    #[test]
+    fn thousands_of_calls_come_and_go_while_the_gate_opens_and_closes() {
+        let gate = Gate::new();
+        let inside = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5000 {
+                        let call = gate.enter();
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(call);
+                    }
+                });
+            }
+            for _ in 0..200 {
+                assert!(gate.close(None));
+                assert_eq!(inside.load(Ordering::SeqCst), 0);
+                gate.open();
+            }
         });
     }
 }

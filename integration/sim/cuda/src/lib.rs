@@ -8,11 +8,13 @@
 //!
 //! `../FIDELITY.md` says what is like the real thing and what is not.
 
+mod allocator;
 mod checkpoint;
 mod codes;
 mod context;
 mod device;
 mod driver;
+mod futex;
 mod gate;
 mod kernel;
 mod lookup;

@@ -1,10 +1,15 @@
 //! The driver's own thread. It sleeps until a signal brings a ticket, fetches the deed from the hardware, does it and
 //! reports. Between deeds it holds nothing that a checkpoint of the process could not carry.
+//!
+//! All other threads may be stopped while it works, at any point. So it waits for nobody but the hardware: the gate and the
+//! heap need no lock of theirs (`gate`, `allocator`), the tables are locked only by calls inside the gate, and nothing
+//! that it calls takes memory from the program's `malloc` or a lock of the loader's (no `opendir`, `getenv`, `dlsym`).
 
 use std::io;
 
 use baton_sim_wire::{Channel, CommandOrders, Deed, Reply, Request};
 
+use crate::allocator;
 use crate::codes::{Code, Outcome};
 use crate::driver::Driver;
 use crate::mover;
@@ -22,6 +27,7 @@ pub fn signal() -> i32 {
 pub fn start() -> io::Result<()> {
     let (ready, started) = std::sync::mpsc::channel();
     std::thread::Builder::new().spawn(move || {
+        allocator::become_driver();
         block_signals();
         // The name comes after the mask: who finds the thread may signal it.
         // SAFETY: a NUL-terminated name of less than 16 bytes.

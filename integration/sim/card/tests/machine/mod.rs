@@ -1,4 +1,7 @@
 //! A simulated machine for one test: a driver root, the hardware, counters, and a caller of the checkpoint API.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+pub mod api;
 
 use std::ffi::{CString, c_void};
 use std::io::{BufRead, BufReader};
@@ -70,6 +73,11 @@ impl Machine {
     /// The hardware's socket.
     pub fn socket(&self) -> PathBuf {
         self.root().join("lib/firmware/nvidia/580.95.05/gsp_ga10x.bin")
+    }
+
+    /// The driver's library.
+    pub fn library(&self) -> String {
+        self.root().join("usr/lib/x86_64-linux-gnu/libcuda.so.1").to_str().expect("a plain path").to_owned()
     }
 
     /// Starts a counter that has counted a little when this returns.
@@ -195,9 +203,13 @@ impl Counter {
 }
 
 /// The driver, loaded into the test.
+#[derive(Clone, Copy)]
 pub struct Driver {
     handle: *mut c_void,
 }
+
+// SAFETY: the library stays loaded, and its functions may be called from any thread.
+unsafe impl Send for Driver {}
 
 impl Driver {
     /// A function by name.
