@@ -76,25 +76,10 @@ fn model_and_count(word: &str) -> Result<(&'static Model, usize), String> {
         .ok_or_else(unknown)
 }
 
-/// The CUDA version that each branch of the driver speaks, as `cuDriverGetVersion` gives it (NVIDIA's release notes of the
-/// toolkit, table of driver versions).
-const BRANCHES: [(u32, i32); 10] = [
-    (550, 12040),
-    (555, 12050),
-    (560, 12060),
-    (565, 12070),
-    (570, 12080),
-    (575, 12090),
-    (580, 13000),
-    (590, 13010),
-    (595, 13020),
-    (610, 13030),
-];
-
+/// What `cuDriverGetVersion` gives.
 fn cuda_version(driver: &str) -> Result<i32, String> {
     let branch: u32 = driver.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0);
-    let found = BRANCHES.iter().rev().find(|(first, _)| *first <= branch);
-    found.map(|(_, cuda)| *cuda).ok_or_else(|| format!("driver {driver} is older than {}", BRANCHES[0].0))
+    baton_sim_model::cuda_version(branch).ok_or_else(|| format!("driver {driver} is older than any that is simulated"))
 }
 
 fn card(model: &Model, seed: &str, index: u32) -> Card {
