@@ -23,7 +23,6 @@ use crate::work::{Pace, Work, run};
 const USAGE: &str = "usage: workload KIND [--interval-ms N] [--steps N] [--socket PATH]
        workload status [--socket PATH]
        workload wait STEP [--socket PATH]
-       workload expect WEIGHTS STEPS
 KIND:  train [--weights N]      weights that every step changes
        family [--children N]    several processes, each with a context
        cards                    one process, all cards
@@ -37,7 +36,6 @@ enum Verb {
     Run(Kind),
     Member,
     Ask { at_least: Option<u64> },
-    Expect { weights: usize, steps: u64 },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -69,10 +67,6 @@ fn main() -> ExitCode {
         Ok((Verb::Run(kind), pace)) => kind.begin(&pace).and_then(|work| run(work, &pace)),
         Ok((Verb::Member, pace)) => family::run_member(&pace),
         Ok((Verb::Ask { at_least }, pace)) => socket::ask(pace.socket.as_deref(), at_least),
-        Ok((Verb::Expect { weights, steps }, _)) => {
-            println!("{:016x}", train::expected(weights, steps));
-            Ok(())
-        }
         Err(why) => Err(format!("{why}\n{USAGE}")),
     };
     match done {
@@ -111,7 +105,6 @@ fn read(arguments: &[String]) -> Result<(Verb, Pace), String> {
         [family::MEMBER] => Verb::Member,
         ["status"] => Verb::Ask { at_least: None },
         ["wait", step] => Verb::Ask { at_least: Some(number(step)?) },
-        ["expect", weights, steps] => Verb::Expect { weights: number(weights)?, steps: number(steps)? },
         other => return Err(format!("cannot read {:?}", other.join(" "))),
     };
     Ok((verb, pace))

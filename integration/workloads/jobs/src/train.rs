@@ -38,13 +38,6 @@ fn checksum(weights: impl IntoIterator<Item = u64>) -> u64 {
     weights.into_iter().fold(0, mix)
 }
 
-/// The checksum after that many steps, from nothing else than their numbers.
-pub fn expected(weights: usize, steps: u64) -> u64 {
-    let mut right = vec![0; weights];
-    (1..=steps).for_each(|step| train(&mut right, step));
-    checksum(right)
-}
-
 impl Work for Train {
     fn step(&mut self) -> Result<(), String> {
         self.step += 1;
@@ -71,6 +64,13 @@ impl Work for Train {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The checksum after that many steps, from nothing else than their numbers.
+    fn expected(weights: usize, steps: u64) -> u64 {
+        let mut right = vec![0; weights];
+        (1..=steps).for_each(|step| train(&mut right, step));
+        checksum(right)
+    }
 
     /// Computed apart from this program, in Python.
     #[test]
