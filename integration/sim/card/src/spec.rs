@@ -31,8 +31,8 @@ impl Hardware {
         let cuda = cuda_version(driver)?;
         let (mut cards, mut tenants) = (Vec::new(), Vec::new());
         for word in spec.split(',').filter(|word| *word != "none") {
-            let (word, tenant) = word_and_tenant(word)?;
-            let (model, count) = model_and_count(word)?;
+            let (cards_of_one_kind, tenant) = word_and_tenant(word)?;
+            let (model, count) = model_and_count(cards_of_one_kind)?;
             if tenant > (model.mebibytes << 20) - RESERVED_BYTES {
                 return Err(format!("{word:?} has no room for a tenant of {tenant} bytes"));
             }
