@@ -12,6 +12,7 @@
 mod frame;
 mod message;
 mod mig;
+mod mps;
 mod root;
 
 pub use frame::{Channel, LONGEST_FRAME};
@@ -20,6 +21,10 @@ pub use message::{
     Reply, Request, UuidPair,
 };
 pub use mig::{Change, ComputeInstance, ComputeMode, GpuInstance, InstanceId, Placement, Settings};
+pub use mps::{
+    MPS_CLIENT_TERMINATED, MPS_CONNECTION_FAILED, MPS_MAX_CLIENTS_REACHED, MPS_SERVER_NOT_READY, MPS_SOCKET, MpsReply,
+    MpsRequest,
+};
 pub use root::{DEFAULT_DRIVER, DriverRoot, HARDWARE_FILE, SOCKET_FILE, node_is_open_to_us};
 
 /// What one CUDA context costs on a card, in bytes. Real contexts cost 300 to 600 MiB on these models.
