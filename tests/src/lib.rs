@@ -8,6 +8,7 @@
 pub mod bundle;
 pub mod cards;
 pub mod client;
+pub mod container_toolkit;
 pub mod count;
 pub mod cri;
 pub mod docker;
@@ -19,6 +20,7 @@ pub mod ordinary;
 pub mod other_engine;
 pub mod process;
 pub mod programs;
+pub mod python;
 pub mod said;
 pub mod saving;
 pub mod store;

@@ -8,15 +8,34 @@ use crate::library::{Library, call};
 use crate::mig_device;
 use crate::pointer::{Place, TextPlace, Versioned, padded};
 
-/// `nvmlPciInfo_t`.
+/// What every version of `nvmlPciInfo_t` begins with.
 #[repr(C)]
-struct PciInfo {
+struct PciNumbers {
     legacy_bus_id: [u8; 16],
     domain: u32,
     bus: u32,
     device: u32,
     device_id: u32,
     subsystem_id: u32,
+}
+
+impl PciNumbers {
+    fn of(card: &Card) -> PciNumbers {
+        PciNumbers {
+            legacy_bus_id: padded(&card.bus_id().to_uppercase()),
+            domain: card.pci.0,
+            bus: card.pci.1,
+            device: card.pci.2,
+            device_id: card.pci_ids.0,
+            subsystem_id: card.pci_ids.1,
+        }
+    }
+}
+
+/// `nvmlPciInfo_t`.
+#[repr(C)]
+struct PciInfo {
+    numbers: PciNumbers,
     bus_id: [u8; 32],
 }
 
@@ -115,16 +134,14 @@ extern "C" fn nvmlDeviceGetCudaComputeCapability(device: Handle, major: Place<i3
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetPciInfo_v3(device: Handle, info: Place<PciInfo>) -> i32 {
     number("nvmlDeviceGetPciInfo_v3", device, info, |_, card| {
-        Ok(PciInfo {
-            legacy_bus_id: padded(&card.bus_id().to_uppercase()),
-            domain: card.pci.0,
-            bus: card.pci.1,
-            device: card.pci.2,
-            device_id: card.pci_ids.0,
-            subsystem_id: card.pci_ids.1,
-            bus_id: padded(&long_bus_id(card)),
-        })
+        Ok(PciInfo { numbers: PciNumbers::of(card), bus_id: padded(&long_bus_id(card)) })
     })
+}
+
+/// The first version: its struct has no long bus id.
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetPciInfo(device: Handle, info: Place<PciNumbers>) -> i32 {
+    number("nvmlDeviceGetPciInfo", device, info, |_, card| Ok(PciNumbers::of(card)))
 }
 
 #[unsafe(no_mangle)]

@@ -10,8 +10,8 @@ use crate::pointer::{List, Place, Versioned, padded, struct_version};
 
 /// `NVML_GPU_INSTANCE_PROFILE_COUNT` of the newest bindings; there are that many indices, and no card has them all.
 const GPU_PROFILES: u32 = 0x12;
-/// `NVML_COMPUTE_INSTANCE_PROFILE_COUNT`.
-const COMPUTE_PROFILES: u32 = 8;
+/// `NVML_COMPUTE_INSTANCE_PROFILE_COUNT`, likewise.
+const COMPUTE_PROFILES: u32 = 9;
 
 /// `nvmlGpuInstancePlacement_t` and `nvmlComputeInstancePlacement_t`.
 #[repr(C)]
@@ -155,18 +155,28 @@ extern "C" fn nvmlDeviceGetGpuInstanceProfileInfo(device: Handle, index: u32, in
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetGpuInstanceProfileInfoV(device: Handle, index: u32, info: Versioned) -> i32 {
-    call("nvmlDeviceGetGpuInstanceProfileInfoV", |library| {
-        let profile = gpu_profile(library, device, index)?;
-        let (version, id, counts, mebibytes) = (info.version()?, profile.id, GpuCounts::of(profile), profile.mebibytes);
-        let name = padded(&format!("MIG {}", profile.name));
-        if version == struct_version::<GpuProfileInfoV2>(2) {
-            info.must_be(2)?.give(GpuProfileInfoV2 { version, id, p2p: 0, counts, mebibytes, name })
-        } else if version == struct_version::<GpuProfileInfoV3>(3) {
-            info.must_be(3)?.give(GpuProfileInfoV3 { version, id, counts, mebibytes, name, capabilities: 0 })
-        } else {
-            Err(Code::INVALID_ARGUMENT)
-        }
+    call("nvmlDeviceGetGpuInstanceProfileInfoV", |library| give_info(info, gpu_profile(library, device, index)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetGpuInstanceProfileInfoByIdV(device: Handle, id: u32, info: Versioned) -> i32 {
+    call("nvmlDeviceGetGpuInstanceProfileInfoByIdV", |library| {
+        let now = library.now(device)?;
+        give_info(info, table(&now)?.by_id(id).ok_or(Code::NOT_SUPPORTED)?)
     })
+}
+
+/// In the version that the caller has.
+fn give_info(info: Versioned, profile: &GpuProfile) -> Outcome {
+    let (version, id, counts, mebibytes) = (info.version()?, profile.id, GpuCounts::of(profile), profile.mebibytes);
+    let name = padded(&format!("MIG {}", profile.name));
+    if version == struct_version::<GpuProfileInfoV2>(2) {
+        info.must_be(2)?.give(GpuProfileInfoV2 { version, id, p2p: 0, counts, mebibytes, name })
+    } else if version == struct_version::<GpuProfileInfoV3>(3) {
+        info.must_be(3)?.give(GpuProfileInfoV3 { version, id, counts, mebibytes, name, capabilities: 0 })
+    } else {
+        Err(Code::INVALID_ARGUMENT)
+    }
 }
 
 /// All places, taken or not.
