@@ -4,6 +4,7 @@ mod account;
 mod administer;
 mod books;
 mod capabilities;
+mod connection;
 mod faults;
 mod hardware;
 mod install;
