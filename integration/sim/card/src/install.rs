@@ -12,6 +12,7 @@ use baton_sim_wire::{Card, HARDWARE_FILE};
 
 use crate::account::Account;
 use crate::capabilities;
+use crate::old_driver;
 use crate::spec::Hardware;
 use crate::state_file::StateFile;
 
@@ -166,8 +167,10 @@ fn libraries(folder: &Path, libs: &Path, driver: &str) -> io::Result<()> {
         let real = format!("{stem}.{driver}");
         let from = libs.join(built);
         let _ = fs::remove_file(folder.join(&real));
-        fs::copy(&from, folder.join(&real))
+        let mut library = fs::read(&from)
             .map_err(|e| io::Error::new(e.kind(), format!("copy {}: {e}; build it first", from.display())))?;
+        old_driver::take_away(&mut library, driver);
+        fs::write(folder.join(&real), library)?;
         for link in links {
             let _ = fs::remove_file(folder.join(link));
             symlink(&real, folder.join(link))?;

@@ -9,6 +9,7 @@ mod faults;
 mod hardware;
 mod install;
 mod memory;
+mod old_driver;
 mod orders;
 mod serve;
 mod spec;
