@@ -9,7 +9,7 @@ CONTAINERD := 2.0 2.2 2.3 2.4
 PRODUCT := baton baton-gpu-agent baton-hook containerd-shim-baton-v2
 TARGET := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: all setup build test kubernetes test-k8s test-vm test-matrix critest demo bench lint lint-setup fuzz clean
+.PHONY: all setup build test gpu-kit kubernetes test-k8s test-vm test-matrix critest demo bench lint lint-setup fuzz clean
 
 all: build
 
@@ -23,6 +23,10 @@ build: setup ## what is tested with, and then what is installed
 
 test: build
 	$(WITH) cargo test --release --workspace --exclude baton-kubernetes-tests --locked
+
+gpu-kit: build ## one archive for a bare machine with an NVIDIA driver: unpack it there and ./run
+	command -v patchelf >/dev/null || apt-get install -y -qq patchelf >/dev/null
+	$(TARGET)/baton-gpu-kit pack $(TARGET)/../gpu-kit.tar.gz --bin $(TARGET) --root $(CACHE)/root/
 
 kubernetes: setup ## etcd and Kubernetes, once, from source: ten minutes
 	integration/programs etcd kubernetes >/dev/null

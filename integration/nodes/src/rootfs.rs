@@ -118,16 +118,22 @@ fn mount_lib(cell: &Cell, disk: &Path, target: &Path) -> Result<()> {
 /// /proc, /sys and the cgroup hierarchies.
 fn kernel_trees(cell: &Cell, root: &Path) -> Result<()> {
     let strict = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let hierarchies = cgroup::hierarchies()?;
     attach(Some("proc".as_ref()), &root.join("proc"), Some("proc"), strict, "")?;
     // Writable as on any machine: the kernel gives a user namespace no sysfs with more rights than are seen already.
     attach(Some("sysfs".as_ref()), &root.join("sys"), Some("sysfs"), strict, "")?;
-    let top = root.join("sys/fs/cgroup");
-    if cell.cgroup2 || hierarchies.iter().all(cgroup::Hierarchy::is_v2) {
-        attach(Some("cgroup2".as_ref()), &top, Some("cgroup2"), strict, "")?;
-        return cgroup::make_room(&top);
+    cgroup_trees(cell.cgroup2, &root.join("sys/fs/cgroup"))
+}
+
+/// The cgroup hierarchies of the machine, as the calling process's cgroup namespace sees them, at `top`; version 2 alone
+/// where that is asked for or all there is.
+pub fn cgroup_trees(cgroup2: bool, top: &Path) -> Result<()> {
+    let strict = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let hierarchies = cgroup::hierarchies()?;
+    if cgroup2 || hierarchies.iter().all(cgroup::Hierarchy::is_v2) {
+        attach(Some("cgroup2".as_ref()), top, Some("cgroup2"), strict, "")?;
+        return cgroup::make_room(top);
     }
-    attach(Some("tmpfs".as_ref()), &top, Some("tmpfs"), strict, "mode=755")?;
+    attach(Some("tmpfs".as_ref()), top, Some("tmpfs"), strict, "mode=755")?;
     for hierarchy in hierarchies {
         let target = top.join(hierarchy.mount.file_name().unwrap_or_default());
         fs::create_dir_all(&target).attempt(|| format!("make {}", target.display()))?;
@@ -180,7 +186,7 @@ fn devices(dev: &Path) -> Result<()> {
 }
 
 /// Makes `root` the root, and lets go of everything that was there before.
-fn pivot(root: &Path) -> Result<()> {
+pub fn pivot(root: &Path) -> Result<()> {
     std::env::set_current_dir(root).attempt(|| format!("enter {}", root.display()))?;
     nix::unistd::pivot_root(".", ".")
         .map_err(|errno| Fault::io(format!("make {} the root", root.display()), &errno.into()))?;
@@ -199,7 +205,8 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-fn attach(from: Option<&Path>, to: &Path, kind: Option<&str>, flags: MsFlags, options: &str) -> Result<()> {
+/// Mounts something.
+pub fn attach(from: Option<&Path>, to: &Path, kind: Option<&str>, flags: MsFlags, options: &str) -> Result<()> {
     let options = (!options.is_empty()).then_some(options);
     mount(from, to, kind, flags, options).map_err(|errno| {
         let what = from.map_or_else(String::new, |from| format!("{} ", from.display()));

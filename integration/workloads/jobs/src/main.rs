@@ -2,6 +2,7 @@
 //!
 //! They are ordinary programs: they load `libcuda.so.1` and know nothing of what saves and restores them.
 
+mod busy;
 mod cards;
 mod family;
 mod hold;
@@ -28,7 +29,9 @@ KIND:  train [--weights N]      weights that every step changes
        cards                    one process, all cards
        streams                  pinned memory, two streams, always something in flight
        hold BYTES[K|M|G]        memory filled with a pattern that is verified
-       hungry [--leave BYTES]   allocates without end, in all of the card or in what it leaves itself";
+       hungry [--leave BYTES]   allocates without end, in all of the card or in what it leaves itself
+       busy MS                  the card is busy for that long in each step
+       managed BYTES            memory that the driver moves, which no driver saves";
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +49,7 @@ enum Kind {
     Streams,
     Hold { bytes: u64 },
     Hungry { leave: Option<u64> },
+    Busy { milliseconds: u64, managed: usize },
 }
 
 impl Kind {
@@ -56,6 +60,7 @@ impl Kind {
             Kind::Cards => Box::new(cards::Cards::begin()?),
             Kind::Streams => Box::new(streams::Streams::begin()?),
             Kind::Hold { bytes } => Box::new(hold::Hold::begin(*bytes)?),
+            Kind::Busy { milliseconds, managed } => Box::new(busy::Busy::begin(*milliseconds, *managed)?),
             Kind::Hungry { leave } => Box::new(hungry::Hungry::begin(*leave)?),
         })
     }
@@ -102,6 +107,8 @@ fn read(arguments: &[String]) -> Result<(Verb, Pace), String> {
         ["streams"] => Verb::Run(Kind::Streams),
         ["hold", bytes] => Verb::Run(Kind::Hold { bytes: size::bytes(bytes)?.max(1) }),
         ["hungry"] => Verb::Run(Kind::Hungry { leave }),
+        ["busy", time] => Verb::Run(Kind::Busy { milliseconds: number(time)?, managed: 0 }),
+        ["managed", bytes] => Verb::Run(Kind::Busy { milliseconds: 0, managed: size::bytes(bytes)? as usize }),
         [family::MEMBER] => Verb::Member,
         ["status"] => Verb::Ask { at_least: None },
         ["wait", step] => Verb::Ask { at_least: Some(number(step)?) },

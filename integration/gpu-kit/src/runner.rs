@@ -1,0 +1,100 @@
+//! Running all checks, each on its own, and leaving nothing behind.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::bed::{self, Line};
+use crate::check::{Check, Outcome, Place};
+use crate::report::{Entry, Report};
+use crate::{checks, child, kit, machine};
+
+/// For everything, with what it takes to end: eight minutes are promised.
+const TIME: Duration = Duration::from_secs(450);
+
+/// Runs the checks of these names, or all; whether none failed.
+pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
+    let begun = Instant::now();
+    let kit = kit::folder()?;
+    let out = out.unwrap_or_else(|| kit.clone());
+    std::fs::create_dir_all(&out).map_err(|err| format!("make {}: {err}", out.display()))?;
+    let scratch = kit.join(format!("scratch-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).map_err(|err| format!("make {}: {err}", scratch.display()))?;
+    // SAFETY: this process has one thread.
+    unsafe {
+        std::env::set_var("BATON_KIT_ID", std::process::id().to_string());
+        std::env::set_var("BATON_KIT_SCRATCH", &scratch);
+    }
+    let chosen = |place| {
+        checks::ALL.iter().filter(move |check: &&'static Check| {
+            check.place == place && (only.is_empty() || only.iter().any(|name| name == check.name))
+        })
+    };
+    let mut entries = Vec::new();
+    let mut add = |entry: Entry| {
+        println!("{}", entry.line());
+        entries.push(entry);
+    };
+    for check in chosen(Place::Machine) {
+        let (word, took) = child::run(check, TIME.saturating_sub(begun.elapsed()));
+        add(Entry::of(check, word, took.as_secs_f64()));
+    }
+    let suite: Vec<&'static Check> = chosen(Place::Bed).collect();
+    if !suite.is_empty() {
+        in_bed(&suite, TIME.saturating_sub(begun.elapsed()), &mut add);
+    }
+    let mut left: Vec<String> = bed::clear().err().into_iter().collect();
+    left.extend(remove(&scratch).err());
+    let report = Report { machine: machine::facts(), checks: entries, seconds: begun.elapsed().as_secs_f64(), left };
+    report.write(&out)?;
+    let (passed, failed) = (report.count(Outcome::Passed), report.count(Outcome::Failed));
+    println!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun));
+    println!("see {}", out.join("report.txt").display());
+    Ok(failed == 0 && report.left.is_empty())
+}
+
+fn remove(scratch: &Path) -> Result<(), String> {
+    std::fs::remove_dir_all(scratch).map_err(|err| format!("{}: {err}", scratch.display()))
+}
+
+/// Runs checks in the bed. Those that it does not get to are told as such.
+fn in_bed(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry)) {
+    let why = match lie_down(suite, left, add) {
+        Ok(done) if done == suite.len() => return,
+        Ok(done) => (done, "the bed ended before it".to_owned()),
+        Err((done, why)) => (done, why),
+    };
+    for check in &suite[why.0..] {
+        // What keeps the kit from having namespaces is the machine's; Baton was not tried.
+        add(Entry::of(check, child::word(Outcome::CannotRun, format!("no bed: {}", why.1)), 0.0));
+    }
+}
+
+fn lie_down(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry)) -> Result<usize, (usize, String)> {
+    let start = || -> Result<_, String> {
+        kit::program("baton-gpu-kit")?
+            .arg("bed")
+            .args(suite.iter().map(|check| check.name))
+            .env("BATON_KIT_SECONDS", left.as_secs().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|err| format!("start the bed: {err}"))
+    };
+    let mut bed = start().map_err(|why| (0, why))?;
+    let mut done = 0;
+    for line in bed.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+        let Ok(line) = serde_json::from_str::<Line>(&line) else { continue };
+        if let Ok(check) = checks::find(&line.name) {
+            add(Entry::of(check, line.word, line.seconds));
+            done += 1;
+        }
+    }
+    let ended = bed.wait_with_output().map_err(|err| (done, err.to_string()))?;
+    if ended.status.success() {
+        return Ok(done);
+    }
+    Err((done, child::tail(&String::from_utf8_lossy(&ended.stderr))))
+}
