@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use baton_sim_wire::{Channel, Deed, MOST_CARDS, Reply, Request, UuidPair};
 
 use crate::codes::{Code, Outcome, code_of, give};
-use crate::driver;
-use crate::thread;
+use crate::version::DriverVersion;
+use crate::{fault, init, thread};
 
 /// Every args struct of the checkpoint API is 64 bytes.
 type Args = [u8; 64];
@@ -26,13 +26,21 @@ fn thread_of(pid: i32) -> Outcome<i32> {
         .ok_or(Code::INVALID_VALUE)
 }
 
-/// Has the target's driver thread do something and waits for the outcome; the state afterwards comes along.
-fn command(pid: i32, deed: Deed) -> Outcome<u32> {
+/// Has the target's driver thread do something and waits for the outcome; the state afterwards comes along. `name` is
+/// that of the C function, for faults that are ordered for the caller.
+fn command(name: &str, pid: i32, deed: Deed) -> Outcome<u32> {
+    let root = init::root()?;
+    if !DriverVersion::of(root.version()).has_checkpoint() {
+        return Err(Code::NOT_SUPPORTED);
+    }
     let tid = thread_of(pid)?;
-    let channel = Channel::connect(&driver::root()?.socket()).map_err(|_| Code::NOT_INITIALIZED)?;
+    let channel = Channel::connect(&root.socket()).map_err(|_| Code::NOT_INITIALIZED)?;
+    let ask = |request: &Request| channel.ask::<_, Reply>(request).map_err(|_| Code::OPERATING_SYSTEM);
+    if let (Reply::Fault { action }, _) = ask(&Request::Fault { call: name.to_owned() })? {
+        fault::suffer(action)?;
+    }
     let target = open_process(pid).map_err(|_| Code::INVALID_VALUE)?;
-    let answer = channel.ask::<_, Reply>(&Request::Command { deed }).map_err(|_| Code::OPERATING_SYSTEM)?;
-    let (Reply::Ticket { ticket }, _) = answer else { return Err(Code::OPERATING_SYSTEM) };
+    let (Reply::Ticket { ticket }, _) = ask(&Request::Command { deed })? else { return Err(Code::OPERATING_SYSTEM) };
     wake(pid, tid, ticket).map_err(|_| Code::OPERATING_SYSTEM)?;
     wait_for_answer(&channel, &target)?;
     match channel.receive().map_err(|_| Code::OPERATING_SYSTEM)? {
@@ -124,54 +132,63 @@ fn word(args: &Args, at: usize) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessGetRestoreThreadId(pid: i32, tid: *mut i32) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessGetRestoreThreadId(pid: i32, tid: *mut i32) -> i32 {
     // SAFETY: the C caller gives a place for an int.
     code_of(thread_of(pid).and_then(|found| unsafe { give(tid, found) }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessGetState(pid: i32, state: *mut u32) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessGetState(pid: i32, state: *mut u32) -> i32 {
     // SAFETY: the C caller gives a place for a CUprocessState.
-    code_of(command(pid, Deed::State).and_then(|found| unsafe { give(state, found) }))
+    code_of(command("cuCheckpointProcessGetState", pid, Deed::State).and_then(|found| unsafe { give(state, found) }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessLock(pid: i32, args: *const Args) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessLock(pid: i32, args: *const Args) -> i32 {
     // SAFETY: the C caller gives null or a whole block.
     let args = unsafe { read(args) };
-    let lock = || command(pid, Deed::Lock { timeout_ms: word(&args, 0) });
+    let lock = || command("cuCheckpointProcessLock", pid, Deed::Lock { timeout_ms: word(&args, 0) });
     code_of(reserved(&args[4..]).and_then(|()| lock()).map(|_| ()))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessCheckpoint(pid: i32, args: *const Args) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessCheckpoint(pid: i32, args: *const Args) -> i32 {
     // SAFETY: the C caller gives null or a whole block.
     let args = unsafe { read(args) };
-    code_of(reserved(&args).and_then(|()| command(pid, Deed::Checkpoint)).map(|_| ()))
+    code_of(reserved(&args).and_then(|()| command("cuCheckpointProcessCheckpoint", pid, Deed::Checkpoint)).map(|_| ()))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessRestore(pid: i32, args: *const Args) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessRestore(pid: i32, args: *const Args) -> i32 {
     // SAFETY: the C caller gives null or a whole block.
     let args = unsafe { read(args) };
     // SAFETY: the C caller gives as many pairs as the block says.
-    code_of(unsafe { pairs_of(&args) }.and_then(|pairs| command(pid, Deed::Restore { pairs })).map(|_| ()))
+    code_of(
+        unsafe { pairs_of(&args, takes_pairs()) }
+            .and_then(|pairs| command("cuCheckpointProcessRestore", pid, Deed::Restore { pairs }))
+            .map(|_| ()),
+    )
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCheckpointProcessUnlock(pid: i32, args: *const Args) -> i32 {
+pub unsafe extern "C" fn cuCheckpointProcessUnlock(pid: i32, args: *const Args) -> i32 {
     // SAFETY: the C caller gives null or a whole block.
     let args = unsafe { read(args) };
-    code_of(reserved(&args).and_then(|()| command(pid, Deed::Unlock)).map(|_| ()))
+    code_of(reserved(&args).and_then(|()| command("cuCheckpointProcessUnlock", pid, Deed::Unlock)).map(|_| ()))
 }
 
-/// `CUcheckpointRestoreArgs` of CUDA 13: pointer to pairs @0, their number @8, the rest reserved.
+/// Whether this driver takes a map of cards.
+fn takes_pairs() -> bool {
+    init::root().is_ok_and(|root| DriverVersion::of(root.version()).has_gpu_pairs())
+}
+
+/// `CUcheckpointRestoreArgs` of CUDA 13: pointer to pairs @0, their number @8, the rest reserved. Before, all is reserved.
 ///
 /// # Safety
 ///
 /// The pointer in the block must be valid for the number of pairs in it.
-unsafe fn pairs_of(args: &Args) -> Outcome<Vec<UuidPair>> {
-    reserved(&args[12..])?;
+unsafe fn pairs_of(args: &Args, takes_pairs: bool) -> Outcome<Vec<UuidPair>> {
+    reserved(if takes_pairs { &args[12..] } else { args })?;
     let count = word(args, 8) as usize;
     let mut address = [0u8; 8];
     address.copy_from_slice(&args[..8]);
@@ -195,16 +212,20 @@ mod tests {
         args[..8].copy_from_slice(&(pairs.as_ptr() as u64).to_ne_bytes());
         args[8] = 2;
         // SAFETY: the block names the two pairs above.
-        let read = unsafe { pairs_of(&args) }.expect("valid");
+        let read = unsafe { pairs_of(&args, true) }.expect("valid");
         assert_eq!(read[1], UuidPair { old: [3; 16], new: [4; 16] });
+        // SAFETY: refused before the pointer is used.
+        assert_eq!(unsafe { pairs_of(&args, false) }, Err(Code::INVALID_VALUE), "a driver before 580");
+        // SAFETY: nothing is named.
+        assert_eq!(unsafe { pairs_of(&[0; 64], false) }, Ok(Vec::new()));
         args[63] = 1;
         // SAFETY: refused before the pointer is used.
-        assert_eq!(unsafe { pairs_of(&args) }, Err(Code::INVALID_VALUE));
+        assert_eq!(unsafe { pairs_of(&args, true) }, Err(Code::INVALID_VALUE));
         let mut giant = [0u8; 64];
         giant[..8].copy_from_slice(&(pairs.as_ptr() as u64).to_ne_bytes());
         giant[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
         // SAFETY: refused before the pointer is used.
-        assert_eq!(unsafe { pairs_of(&giant) }, Err(Code::INVALID_VALUE));
+        assert_eq!(unsafe { pairs_of(&giant, true) }, Err(Code::INVALID_VALUE));
         assert_eq!(size_of::<QueuedSignal>(), 128);
     }
 

@@ -1,186 +1,195 @@
-//! `cuCtx…` and primary contexts.
+//! Contexts: what belongs to one, and which a call works in.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::codes::{Code, Outcome, code_of, give};
-use crate::driver::{Driver, Parts, call};
-
-/// A `CUcontext`: not an address, never dereferenced.
-pub type Handle = usize;
-
-/// Handles start here and go up in steps, so that small numbers are no contexts.
-const FIRST: Handle = 0x00c0_0000;
-const STEP: Handle = 0x1000;
+use crate::codes::{Code, Outcome};
+use crate::current;
+use crate::driver::Parts;
+use crate::health::Health;
+use crate::limits::Limits;
+use crate::memory::Place;
+use crate::stream::{Mark, Stream};
+use crate::table::{Handle, Table};
 
 /// One context.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Context {
-    /// Its card.
+    /// Its device.
     pub slot: usize,
     /// How often a primary context is retained; `None` for one made by `cuCtxCreate`.
-    retained: Option<u32>,
+    pub retained: Option<u32>,
+    /// `CUctx_flags`.
+    pub flags: u32,
+    /// `CUfunc_cache`, which changes nothing here.
+    pub cache: u32,
+    /// What `cuCtxSetLimit` has set.
+    pub limits: Limits,
+    /// Contexts that may not be reached twice: `cuCtxEnablePeerAccess`.
+    pub peers: Vec<Handle>,
+    /// Number that no other context of the process has.
+    pub id: u64,
+    /// Broken or not.
+    pub health: Arc<Health>,
+    /// The legacy default stream.
+    pub legacy: Option<Arc<Stream>>,
+    /// The default stream of each thread that has used one, by thread id.
+    per_thread: BTreeMap<i32, Arc<Stream>>,
 }
 
-/// All contexts of the process, those gone as `None`.
-#[derive(Debug, Default)]
+/// All contexts of the process.
+#[derive(Debug)]
 pub struct Contexts {
-    all: Vec<Option<Context>>,
+    /// By handle.
+    pub all: Table<Context>,
+    /// The flags of the primary context of each slot, also of one that is not there.
+    pub primary_flags: BTreeMap<usize, u32>,
 }
+
+impl Default for Contexts {
+    fn default() -> Contexts {
+        Contexts { all: Table::of_kind(1), primary_flags: BTreeMap::new() }
+    }
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Contexts {
-    fn enter(&mut self, context: Context) -> Handle {
-        self.all.push(Some(context));
-        FIRST + (self.all.len() - 1) * STEP
+    /// A context that is there.
+    pub fn get(&self, handle: Handle) -> Outcome<&Context> {
+        self.all.get(handle).ok_or_else(|| self.gone(handle))
     }
 
-    fn place(&mut self, handle: Handle) -> Outcome<&mut Option<Context>> {
-        let offset = handle.checked_sub(FIRST).filter(|offset| offset % STEP == 0).ok_or(Code::INVALID_CONTEXT)?;
-        self.all.get_mut(offset / STEP).filter(|context| context.is_some()).ok_or(Code::INVALID_CONTEXT)
+    /// One to change.
+    pub fn get_mut(&mut self, handle: Handle) -> Outcome<&mut Context> {
+        let gone = self.gone(handle);
+        self.all.get_mut(handle).ok_or(gone)
     }
 
-    fn primary(&mut self, slot: usize) -> Option<(Handle, &mut Context)> {
-        self.all.iter_mut().enumerate().find_map(|(index, context)| match context {
-            Some(context) if context.slot == slot && context.retained.is_some() => {
-                Some((FIRST + index * STEP, context))
-            }
-            _ => None,
-        })
+    fn gone(&self, handle: Handle) -> Code {
+        if self.all.knew(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT }
     }
 
-    /// The slot of each living context.
+    /// The primary context of a slot.
+    pub fn primary(&self, slot: usize) -> Option<Handle> {
+        self.all
+            .iter()
+            .find(|(_, context)| context.slot == slot && context.retained.is_some())
+            .map(|(handle, _)| handle)
+    }
+
+    /// The slot of each context.
     pub fn slots(&self) -> impl Iterator<Item = usize> + '_ {
-        self.all.iter().flatten().map(|context| context.slot)
+        self.all.iter().map(|(_, context)| context.slot)
     }
 }
 
-thread_local! {
-    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-}
+impl Parts {
+    /// The context of the calling thread, whole, and its slot.
+    pub fn current(&self) -> Outcome<(Handle, usize)> {
+        let handle = current::top().ok_or(Code::INVALID_CONTEXT)?;
+        let context = self.contexts.get(handle)?;
+        context.health.check()?;
+        Ok((handle, context.slot))
+    }
 
-fn current() -> Option<Handle> {
-    STACK.with_borrow(|stack| stack.last().copied()).filter(|handle| *handle != 0)
-}
-
-/// The slot of the calling thread's context.
-pub fn current_slot(parts: &mut Parts) -> Outcome<usize> {
-    let handle = current().ok_or(Code::INVALID_CONTEXT)?;
-    parts.contexts.place(handle)?.as_ref().map(|context| context.slot).ok_or(Code::INVALID_CONTEXT)
-}
-
-fn make(parts: &mut Parts, slot: usize, retained: Option<u32>) -> Outcome<Handle> {
-    parts.session()?.context(&parts.slots[slot].card)?;
-    Ok(parts.contexts.enter(Context { slot, retained }))
-}
-
-fn end(parts: &mut Parts, handle: Handle) -> Outcome {
-    let context = parts.contexts.place(handle)?.take().ok_or(Code::INVALID_CONTEXT)?;
-    parts.session()?.context_gone(&parts.slots[context.slot].card)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: i32) -> i32 {
-    call(|parts| {
-        let slot = parts.slot_of_device(device)?;
-        let found = parts.contexts.primary(slot).map(|(handle, context)| {
-            context.retained = context.retained.map(|count| count + 1);
-            handle
+    /// Makes a context on a slot.
+    pub fn make_context(&mut self, slot: usize, retained: Option<u32>, flags: u32) -> Outcome<Handle> {
+        self.session()?.context(self.slots[slot].device())?;
+        let health = Arc::<Health>::default();
+        let handle = self.contexts.all.enter(Context {
+            slot,
+            retained,
+            flags,
+            cache: 0,
+            limits: Limits::default(),
+            peers: Vec::new(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            health: Arc::clone(&health),
+            legacy: None,
+            per_thread: BTreeMap::new(),
         });
-        let handle = match found {
-            Some(handle) => handle,
-            None => make(parts, slot, Some(1))?,
-        };
-        // SAFETY: the C caller gives a place for a CUcontext.
-        unsafe { give(context, handle) }
-    })
-}
+        self.contexts.get_mut(handle)?.legacy = Some(Stream::new(handle, 0, 0, health));
+        Ok(handle)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> i32 {
-    call(|parts| {
-        let slot = parts.slot_of_device(device)?;
-        let (handle, context) = parts.contexts.primary(slot).ok_or(Code::INVALID_CONTEXT)?;
-        let left = context.retained.map_or(0, |count| count - 1);
-        context.retained = Some(left);
-        if left == 0 { end(parts, handle) } else { Ok(()) }
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxCreate_v2(context: *mut Handle, _flags: u32, device: i32) -> i32 {
-    call(|parts| {
-        let slot = parts.slot_of_device(device)?;
-        let handle = make(parts, slot, None)?;
-        STACK.with_borrow_mut(|stack| stack.push(handle));
-        // SAFETY: the C caller gives a place for a CUcontext.
-        unsafe { give(context, handle) }
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxDestroy_v2(handle: Handle) -> i32 {
-    call(|parts| {
-        end(parts, handle)?;
-        STACK.with_borrow_mut(|stack| stack.retain(|other| *other != handle));
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxSetCurrent(handle: Handle) -> i32 {
-    call(|parts| {
-        if handle != 0 {
-            parts.contexts.place(handle)?;
+    /// Ends a context with all that belongs to it. Its work is done.
+    pub fn end_context(&mut self, handle: Handle) -> Outcome {
+        let missing = self.contexts.gone(handle);
+        let context = self.contexts.all.take(handle).ok_or(missing)?;
+        for stream in self.streams.remove(|stream| stream.context == handle) {
+            stream.close();
         }
-        STACK.with_borrow_mut(|stack| {
-            stack.pop();
-            stack.push(handle);
-        });
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxGetCurrent(handle: *mut Handle) -> i32 {
-    // SAFETY: the C caller gives a place for a CUcontext.
-    code_of(Driver::get().and_then(|_| unsafe { give(handle, current().unwrap_or(0)) }))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxPushCurrent_v2(handle: Handle) -> i32 {
-    call(|parts| {
-        parts.contexts.place(handle)?;
-        STACK.with_borrow_mut(|stack| stack.push(handle));
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxPopCurrent_v2(handle: *mut Handle) -> i32 {
-    let popped = STACK.with_borrow_mut(Vec::pop);
-    if handle.is_null() {
-        return popped.map_or(Code::INVALID_CONTEXT.0, |_| 0);
+        context.legacy.iter().chain(context.per_thread.values()).for_each(|stream| stream.close());
+        self.events.remove(|event| event.context == handle);
+        self.modules.end_context(handle);
+        self.memory.forget_host(handle);
+        let device = self.slots[context.slot].device();
+        for block in self.memory.forget_blocks(handle) {
+            if let Place::Card { offset, .. } = block.place {
+                match block.opened {
+                    Some(opened) => self.session()?.import_gone(opened.key)?,
+                    None => self.session()?.free(self.slots[block.slot].device(), offset)?,
+                }
+            }
+        }
+        self.session()?.context_gone(device)
     }
-    // SAFETY: the C caller gives a place for a CUcontext.
-    code_of(popped.ok_or(Code::INVALID_CONTEXT).and_then(|popped| unsafe { give(handle, popped) }))
-}
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxGetDevice(device: *mut i32) -> i32 {
-    call(|parts| {
-        let slot = current_slot(parts)?;
-        let index = parts.shown.iter().position(|shown| *shown == slot).ok_or(Code::INVALID_CONTEXT)?;
-        // SAFETY: the C caller gives a place for a CUdevice.
-        unsafe { give(device, index as i32) }
-    })
-}
+    /// A `CUstream` in the calling thread's context: 0 and 1 are its legacy default stream, 2 is the calling thread's.
+    pub fn stream(&mut self, stream: Handle) -> Outcome<Arc<Stream>> {
+        match stream {
+            0 | 1 => {
+                let (handle, _) = self.current()?;
+                self.contexts.get(handle)?.legacy.clone().ok_or(Code::INVALID_CONTEXT)
+            }
+            2 => {
+                let (handle, _) = self.current()?;
+                let context = self.contexts.get_mut(handle)?;
+                let health = Arc::clone(&context.health);
+                // SAFETY: no preconditions.
+                let thread = unsafe { libc::gettid() };
+                let new = || Stream::new(handle, 0, 0, health);
+                Ok(Arc::clone(context.per_thread.entry(thread).or_insert_with(new)))
+            }
+            stream => {
+                let stream = self.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
+                stream.health.check()?;
+                Ok(Arc::clone(stream))
+            }
+        }
+    }
 
-/// Everything is done when a call returns, so there is nothing to wait for but the gate.
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxSynchronize() -> i32 {
-    call(|parts| current_slot(parts).map(|_| ()))
-}
+    /// The streams of a context: those created, the threads' own, the legacy one.
+    fn streams_of(&self, context: Handle) -> Vec<Arc<Stream>> {
+        let created = self.streams.iter().map(|(_, stream)| stream).filter(|stream| stream.context == context);
+        let own = self.contexts.get(context).ok();
+        let own = own.iter().flat_map(|context| context.per_thread.values().chain(&context.legacy));
+        created.chain(own).cloned().collect()
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuStreamSynchronize(_stream: usize) -> i32 {
-    call(|parts| current_slot(parts).map(|_| ()))
+    /// All work of a context that is not done yet.
+    pub fn work_of(&self, context: Handle) -> Vec<Mark> {
+        self.streams_of(context).iter().filter_map(|stream| stream.pending()).collect()
+    }
+
+    /// What must be done in other streams before new work of `stream`: the legacy stream and the blocking ones take turns.
+    pub fn work_before(&self, stream: &Arc<Stream>) -> Vec<Mark> {
+        let legacy = self.contexts.get(stream.context).ok().and_then(|context| context.legacy.clone());
+        match legacy {
+            Some(legacy) if Arc::ptr_eq(&legacy, stream) => {
+                let others = self.streams_of(stream.context);
+                let others = others.iter().filter(|other| other.is_blocking() && !Arc::ptr_eq(other, stream));
+                others.filter_map(|stream| stream.pending()).collect()
+            }
+            Some(legacy) if stream.is_blocking() => legacy.pending().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What must be done before work that the calling thread does itself at this place of a stream.
+    pub fn work_until(&self, stream: &Arc<Stream>) -> Vec<Mark> {
+        self.work_before(stream).into_iter().chain(stream.pending()).collect()
+    }
 }

@@ -1,25 +1,28 @@
 //! The driver's state in this process.
 
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_sim_wire::DriverRoot;
 
-use crate::codes::{Code, Outcome, code_of, give};
+use crate::codes::{Code, Outcome};
 use crate::context::Contexts;
+use crate::event::Event;
+use crate::fault;
 use crate::gate::Gate;
 use crate::memory::Memory;
+use crate::module::Modules;
+use crate::pool::Pools;
 use crate::session::Session;
-use crate::slots::{self, Slot};
+use crate::slots::Slot;
 use crate::state::ProcessState;
-use crate::thread;
-
-/// What this library says when there is no hardware to ask.
-const CUDA_VERSION: i32 = 13000;
+use crate::stream::Stream;
+use crate::table::Table;
+use crate::version::DriverVersion;
+use std::sync::Arc;
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
-static STARTING: Mutex<()> = Mutex::new(());
 
 /// Set in a forked child, where CUDA is unusable, as with the real driver.
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -29,29 +32,61 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 pub struct Driver {
     /// Where it was loaded from.
     pub root: DriverRoot,
+    /// Its version.
+    pub version: DriverVersion,
+    /// CUDA version, as the hardware says.
+    pub cuda: i32,
     /// What every call passes.
     pub gate: Gate,
+    /// The job that the process was launched in.
+    pub job: Option<File>,
+    /// The pid of the MPS server whose client it is.
+    pub mps_server: Option<i32>,
+    /// Where the page of faults is mapped; 0 while the process is checkpointed.
+    faults: AtomicUsize,
     state: AtomicU32,
-    cuda: i32,
     parts: Mutex<Parts>,
 }
 
-/// What calls work on, one at a time, like work on the default stream.
+/// What calls work on, one at a time.
 #[derive(Debug)]
 pub struct Parts {
     /// None while the process is checkpointed.
     pub session: Option<Session>,
-    /// The process's cards.
+    /// The process's devices.
     pub slots: Vec<Slot>,
     /// The slots that `CUDA_VISIBLE_DEVICES` shows: `CUdevice` is an index into this.
     pub shown: Vec<usize>,
     /// Its contexts.
     pub contexts: Contexts,
-    /// Its device memory.
+    /// Its device memory, and host memory that the devices reach.
     pub memory: Memory,
+    /// Its streams, but for the default ones.
+    pub streams: Table<Arc<Stream>>,
+    /// Its events.
+    pub events: Table<Event>,
+    /// Its modules and libraries, and what is in them.
+    pub modules: Modules,
+    /// Its pools of memory.
+    pub pools: Pools,
 }
 
 impl Parts {
+    /// Nothing but a connection and devices.
+    pub fn new(session: Session, slots: Vec<Slot>, shown: Vec<usize>) -> Parts {
+        Parts {
+            session: Some(session),
+            pools: Pools::of(slots.len()),
+            slots,
+            shown,
+            contexts: Contexts::default(),
+            memory: Memory::default(),
+            streams: Table::of_kind(2),
+            events: Table::of_kind(3),
+            modules: Modules::default(),
+        }
+    }
+
     /// The connection, which a call that passed the gate always has.
     pub fn session(&self) -> Outcome<&Session> {
         self.session.as_ref().ok_or(Code::UNKNOWN)
@@ -61,20 +96,59 @@ impl Parts {
     pub fn slot_of_device(&self, device: i32) -> Outcome<usize> {
         usize::try_from(device).ok().and_then(|index| self.shown.get(index)).copied().ok_or(Code::INVALID_DEVICE)
     }
+
+    /// The `CUdevice` of a slot.
+    pub fn device_of_slot(&self, slot: usize) -> Outcome<i32> {
+        let index = self.shown.iter().position(|shown| *shown == slot);
+        index.map(|index| index as i32).ok_or(Code::INVALID_DEVICE)
+    }
 }
 
 impl Driver {
     /// The driver of this process.
     pub fn get() -> Outcome<&'static Driver> {
-        if FORKED.load(Ordering::Relaxed) {
+        if is_forked() {
             return Err(Code::NOT_INITIALIZED);
         }
         DRIVER.get().ok_or(Code::NOT_INITIALIZED)
     }
 
-    /// The parts. Only calls inside the gate and the driver's own thread ask for them.
+    /// A driver that nobody has called yet.
+    pub fn new(root: DriverRoot, cuda: i32, parts: Parts, job: Option<File>, mps_server: Option<i32>) -> Driver {
+        let version = DriverVersion::of(root.version());
+        let faults = AtomicUsize::new(parts.session.as_ref().map_or(0, |session| session.faults.address()));
+        let state = AtomicU32::new(ProcessState::Running as u32);
+        let (gate, parts) = (Gate::new(), Mutex::new(parts));
+        Driver { root, version, cuda, gate, job, mps_server, faults, state, parts }
+    }
+
+    /// Makes it the driver of this process.
+    pub fn install(self) -> Outcome {
+        DRIVER.set(self).map_err(|_| Code::UNKNOWN)?;
+        // SAFETY: the handler only stores to an atomic.
+        unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+        Ok(())
+    }
+
+    /// The parts. Only calls and work inside the gate, and the driver's own thread, ask for them.
     pub fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Meets the fault that was ordered for that call, if any. Only inside the gate, where the page is mapped.
+    pub fn meet_fault(&self, call: &str) -> Outcome {
+        // SAFETY: the page goes only while nobody is inside the gate.
+        if !unsafe { fault::stands(self.faults.load(Ordering::SeqCst)) } {
+            return Ok(());
+        }
+        let action = self.parts().session()?.fault(call)?;
+        fault::suffer(action)
+    }
+
+    /// The connection goes, or another one comes; only the driver's own thread says so.
+    pub fn connect(&self, parts: &mut Parts, session: Option<Session>) {
+        self.faults.store(session.as_ref().map_or(0, |session| session.faults.address()), Ordering::SeqCst);
+        parts.session = session;
     }
 
     /// The state for the checkpoint API.
@@ -88,62 +162,11 @@ impl Driver {
     }
 }
 
-/// Makes one CUDA call: waits at the gate, then works on the parts.
-pub fn call(work: impl FnOnce(&mut Parts) -> Outcome) -> i32 {
-    code_of(Driver::get().and_then(|driver| {
-        let _inside = driver.gate.enter();
-        work(&mut driver.parts())
-    }))
-}
-
-/// The root this library was loaded from.
-pub fn root() -> Outcome<DriverRoot> {
-    DriverRoot::of_library(cuInit as *const c_void).ok_or(Code::NO_DEVICE)
-}
-
-fn start() -> Outcome {
-    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if FORKED.load(Ordering::Relaxed) {
-        return Err(Code::NOT_INITIALIZED);
-    }
-    if DRIVER.get().is_some() {
-        return Ok(());
-    }
-    let root = root()?;
-    let session = Session::open(&root)?;
-    let machine = session.machine()?;
-    let slots = slots::openable(&root, &machine.cards);
-    let shown = slots::shown(&slots, std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
-    if shown.is_empty() {
-        return Err(Code::NO_DEVICE);
-    }
-    let parts =
-        Parts { session: Some(session), slots, shown, contexts: Contexts::default(), memory: Memory::default() };
-    let state = AtomicU32::new(ProcessState::Running as u32);
-    let driver = Driver { root, gate: Gate::new(), state, cuda: machine.cuda, parts: Mutex::new(parts) };
-    if DRIVER.set(driver).is_err() {
-        return Err(Code::UNKNOWN);
-    }
-    // SAFETY: the handler only stores to an atomic.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-    thread::start().map_err(|_| Code::OPERATING_SYSTEM)
+/// Whether this is a child of a process that used CUDA.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }
 
 extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuInit(flags: u32) -> i32 {
-    if flags != 0 {
-        return Code::INVALID_VALUE.0;
-    }
-    code_of(start())
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
-    let cuda = DRIVER.get().map_or(CUDA_VERSION, |driver| driver.cuda);
-    // SAFETY: the C caller gives a place for an int.
-    code_of(unsafe { give(version, cuda) })
 }

@@ -3,6 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use baton_sim_wire::PAGE;
+
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
 /// Mapped memory that is unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
@@ -13,12 +17,18 @@ pub struct Mapping {
 impl Mapping {
     /// A range of a card's memory.
     pub fn of_card(memory: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<Mapping> {
-        Mapping::new(bytes, libc::MAP_SHARED, memory.as_raw_fd(), offset)
+        Mapping::new(bytes, READ_WRITE, libc::MAP_SHARED, memory.as_raw_fd(), offset)
+    }
+
+    /// A page that the hardware shares, to be read.
+    pub fn of_page(page: BorrowedFd<'_>) -> io::Result<Mapping> {
+        Mapping::new(PAGE, libc::PROT_READ, libc::MAP_SHARED, page.as_raw_fd(), 0)
     }
 
     /// Ordinary memory of this process, all zero. Large pages where there are any: a copy is mostly page faults.
     pub fn of_host(bytes: u64) -> io::Result<Mapping> {
-        let mapping = Mapping::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mapping = Mapping::new(bytes, READ_WRITE, flags, -1, 0)?;
         mapping.advise(0, mapping.bytes, libc::MADV_HUGEPAGE);
         Ok(mapping)
     }
@@ -36,8 +46,7 @@ impl Mapping {
         }
     }
 
-    fn new(bytes: u64, flags: i32, descriptor: i32, offset: u64) -> io::Result<Mapping> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+    fn new(bytes: u64, protection: i32, flags: i32, descriptor: i32, offset: u64) -> io::Result<Mapping> {
         let bytes = bytes as usize;
         // SAFETY: the kernel chooses the address, so no existing mapping changes.
         let address =

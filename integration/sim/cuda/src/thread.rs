@@ -12,8 +12,9 @@ use baton_sim_wire::{Channel, CommandOrders, Deed, Reply, Request};
 use crate::allocator;
 use crate::codes::{Code, Outcome};
 use crate::driver::Driver;
-use crate::mover;
+use crate::job::Turn;
 use crate::state::ProcessState;
+use crate::{fault, mover, signals};
 
 /// How callers find the thread: its name in `/proc/PID/task/TID/comm`.
 pub const NAME: &str = "cuda-ckpt";
@@ -28,7 +29,7 @@ pub fn start() -> io::Result<()> {
     let (ready, started) = std::sync::mpsc::channel();
     std::thread::Builder::new().spawn(move || {
         allocator::become_driver();
-        block_signals();
+        signals::block_all();
         // The name comes after the mask: who finds the thread may signal it.
         // SAFETY: a NUL-terminated name of less than 16 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cuda-ckpt".as_ptr()) };
@@ -49,16 +50,6 @@ fn wanted() -> libc::sigset_t {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal());
         set
-    }
-}
-
-/// This thread takes no signal of the program's.
-fn block_signals() {
-    // SAFETY: a full set, for this thread only.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut set);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
 }
 
@@ -83,18 +74,28 @@ fn serve(driver: &Driver, ticket: u64) {
 }
 
 fn perform(driver: &Driver, deed: &Deed, orders: &CommandOrders) -> Outcome {
+    fault::suffer(orders.fault)?;
     driver.state().allows(deed)?;
     match deed {
         Deed::State => Ok(()),
         Deed::Lock { timeout_ms } => lock(driver, *timeout_ms, orders),
-        Deed::Checkpoint => checkpoint(driver, orders),
-        Deed::Restore { pairs } => restore(driver, pairs, orders),
-        Deed::Unlock => {
-            driver.set_state(ProcessState::Running);
-            driver.gate.open();
-            Ok(())
-        }
+        Deed::Checkpoint => in_turn(driver, || checkpoint(driver, orders)),
+        Deed::Restore { pairs } => in_turn(driver, || restore(driver, pairs, orders)),
+        Deed::Unlock => unlock(driver),
     }
+}
+
+/// Processes of one job are moved one after the other.
+fn in_turn(driver: &Driver, deed: impl FnOnce() -> Outcome) -> Outcome {
+    let _turn = driver.job.as_ref().map(Turn::take).transpose()?;
+    deed()
+}
+
+fn unlock(driver: &Driver) -> Outcome {
+    mover::complete(driver)?;
+    driver.set_state(ProcessState::Running);
+    driver.gate.open();
+    Ok(())
 }
 
 fn lock(driver: &Driver, timeout_ms: u32, orders: &CommandOrders) -> Outcome {
