@@ -25,7 +25,6 @@ test: build
 	$(WITH) cargo test --release --workspace --exclude baton-kubernetes-tests --locked
 
 gpu-kit: build ## one archive for a bare machine with an NVIDIA driver: unpack it there and ./run
-	command -v patchelf >/dev/null || apt-get install -y -qq patchelf >/dev/null
 	$(TARGET)/baton-gpu-kit pack $(TARGET)/../gpu-kit.tar.gz --bin $(TARGET) --root $(CACHE)/root/
 
 kubernetes: setup ## etcd and Kubernetes, once, from source: ten minutes

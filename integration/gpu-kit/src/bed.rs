@@ -130,7 +130,9 @@ pub fn clear() -> Result<(), String> {
     }
 }
 
-/// The end of containerd's log, for a check that failed.
-pub fn log_tail() -> String {
-    child::tail(&fs::read_to_string(LOG).unwrap_or_default())
+/// The last errors in containerd's log, for a check that failed.
+pub fn errors() -> String {
+    let log = fs::read_to_string(LOG).unwrap_or_default();
+    let errors: Vec<&str> = log.lines().filter(|line| line.contains("level=error")).collect();
+    child::tail(&errors.join("\n"))
 }

@@ -4,7 +4,7 @@ use crate::check::{Check, Place};
 use crate::{fidelity, machine, suite};
 
 macro_rules! checks {
-    ($($place:ident $limit:literal $name:literal $what:literal $run:path;)*) => {
+    ($($place:ident $limit:literal $name:expr, $what:literal $run:path;)*) => {
         /// All of them.
         pub const ALL: &[Check] =
             &[$(Check { name: $name, what: $what, limit_s: $limit, place: Place::$place, run: $run },)*];
@@ -12,36 +12,36 @@ macro_rules! checks {
 }
 
 checks! {
-    Machine 20 "device-nodes" "The nodes of the driver are there" machine::device_nodes;
-    Machine 60 "driver" "The driver answers, and has the checkpoint API" machine::driver;
-    Machine 60 "kernels" "The kernels are compiled and compute what they must" fidelity::kernels::compute;
-    Machine 30 "spin" "A kernel that spins takes its time" fidelity::kernels::spin;
-    Machine 60 "states" "A process goes RUNNING, LOCKED, CHECKPOINTED, LOCKED, RUNNING and computes on" fidelity::states::in_order;
-    Machine 60 "wrong-order" "Every other order is refused with 401 and changes nothing" fidelity::states::out_of_order;
-    Machine 60 "lock-timeout" "A lock that waits in vain ends with 600 and leaves the process RUNNING" fidelity::states::lock_timeout;
-    Machine 20 "no-cuda" "A process without CUDA, or none, is answered with 1" fidelity::states::without_cuda;
-    Machine 30 "stopped" "A call on a stopped process hangs until it goes on" fidelity::states::stopped;
-    Machine 60 "card-freed" "A checkpoint frees the card, and a restore takes as much again" fidelity::memory::card_freed;
-    Machine 60 "host-copy" "The copy is memory of the process" fidelity::memory::host_copy;
-    Machine 60 "files-closed" "After a checkpoint no file or mapping of the card is left" fidelity::memory::files_closed;
-    Machine 90 "no-room" "A restore without room ends with 2, and the process is ruined: 304, 401" fidelity::memory::no_room;
-    Machine 60 "map-identity" "A map of each card to itself restores" fidelity::maps::identity;
-    Machine 60 "map-wrong" "A map with an unknown card is refused with 1, and nothing is lost" fidelity::maps::unknown;
-    Machine 60 "map-short" "A map that misses a card is refused with 1" fidelity::maps::short;
-    Machine 60 "map-other" "A process goes on on another card of the same model, at the same addresses" fidelity::maps::other;
-    Machine 60 "managed" "A process with managed memory cannot be checkpointed" fidelity::memory::managed;
-    Machine 60 "hungry" "A program that never stops allocating goes on at the limit" fidelity::memory::hungry;
-    Bed 20 "criu" "CRIU finds all that it needs in this kernel" suite::criu;
-    Bed 20 "devices" "baton devices lists the cards that CUDA sees" suite::devices;
-    Bed 60 "run" "A container counts on its card" suite::run;
-    Bed 60 "save-goes-on" "A job is saved while it counts, and goes on" suite::save_goes_on;
-    Bed 90 "counter" "A counter is saved, stopped, restored, and goes on" suite::counter;
-    Bed 90 "train" "A training that is moved ends with the result known beforehand" suite::train;
-    Bed 90 "family" "Several processes are moved together" suite::family;
-    Bed 90 "cards" "A process with all cards is moved" suite::cards;
-    Bed 90 "streams" "Streams in flight and pinned memory are moved" suite::streams;
-    Bed 120 "hold" "1 GiB that is zero, compressible and random arrives as it was" suite::hold;
-    Bed 60 "pause" "A paused container goes on" suite::pause;
+    Machine 20 "device-nodes", "The nodes of the driver are there" machine::device_nodes;
+    Machine 60 machine::DRIVER, "The driver answers, and has the checkpoint API" machine::driver;
+    Machine 60 "kernels", "The kernels are compiled and compute what they must" fidelity::kernels::compute;
+    Machine 30 "spin", "A kernel that spins takes its time" fidelity::kernels::spin;
+    Machine 60 "states", "A process goes RUNNING, LOCKED, CHECKPOINTED, LOCKED, RUNNING and computes on" fidelity::states::in_order;
+    Machine 60 "wrong-order", "Every other order is refused with 401 and changes nothing" fidelity::states::out_of_order;
+    Machine 60 "lock-timeout", "A lock that waits in vain ends with 600 and leaves the process RUNNING" fidelity::states::lock_timeout;
+    Machine 20 "no-cuda", "A process without CUDA, or none, is answered with 1" fidelity::states::without_cuda;
+    Machine 30 "stopped", "A call on a stopped process hangs until it goes on" fidelity::states::stopped;
+    Machine 60 "card-freed", "A checkpoint frees the card, and a restore takes as much again" fidelity::memory::card_freed;
+    Machine 60 "host-copy", "The copy is memory of the process" fidelity::memory::host_copy;
+    Machine 60 "files-closed", "After a checkpoint no file or mapping of the card is left" fidelity::memory::files_closed;
+    Machine 90 "no-room", "A restore without room ends with 2, and the process is ruined: 304, 401" fidelity::memory::no_room;
+    Machine 60 "map-identity", "A map of each card to itself restores" fidelity::maps::identity;
+    Machine 60 "map-wrong", "A map with an unknown card is refused with 1, and nothing is lost" fidelity::maps::unknown;
+    Machine 60 "map-short", "A map that misses a card is refused with 1" fidelity::maps::short;
+    Machine 60 "map-other", "A process goes on on another card of the same model, at the same addresses" fidelity::maps::other;
+    Machine 60 "managed", "A process with managed memory cannot be checkpointed" fidelity::memory::managed;
+    Machine 60 "hungry", "A program that never stops allocating goes on at the limit" fidelity::memory::hungry;
+    Bed 20 "criu", "CRIU finds all that it needs in this kernel" suite::criu;
+    Bed 20 "devices", "baton devices lists the cards that CUDA sees" suite::devices;
+    Bed 60 "run", "A container counts on its card" suite::run;
+    Bed 60 "save-goes-on", "A job is saved while it counts, and goes on" suite::save_goes_on;
+    Bed 90 "counter", "A counter is saved, stopped, restored, and goes on" suite::counter;
+    Bed 90 "train", "A training that is moved ends with the result known beforehand" suite::train;
+    Bed 90 "family", "Several processes are moved together" suite::family;
+    Bed 90 "cards", "A process with all cards is moved" suite::cards;
+    Bed 90 "streams", "Streams in flight and pinned memory are moved" suite::streams;
+    Bed 120 "hold", "1 GiB that is zero, compressible and random arrives as it was" suite::hold;
+    Bed 60 "pause", "A paused container goes on" suite::pause;
 }
 
 /// The check of that name.

@@ -56,7 +56,11 @@ fn attempt(check: &Check, limit: Duration) -> Result<Word, String> {
     let status = wait.join().map_err(|_| "a thread panicked".to_owned())?.map_err(|err| err.to_string())?;
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     let last = out.lines().last().unwrap_or_default();
-    serde_json::from_str(last).map_err(|_| format!("it ended with {status}: {}", tail(&err)))
+    let mut word: Word = serde_json::from_str(last).map_err(|_| format!("it ended with {status}: {}", tail(&err)))?;
+    if word.outcome != Outcome::Passed && !err.is_empty() {
+        word.notes.push(tail(&err));
+    }
+    Ok(word)
 }
 
 fn collect(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {

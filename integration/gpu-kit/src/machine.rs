@@ -4,7 +4,7 @@ use std::path::Path;
 
 use baton_cuda::Driver;
 
-use crate::check::{Notes, Stop, Verdict, demand};
+use crate::check::{Notes, Stop, Verdict};
 
 /// The first driver whose library has the checkpoint API.
 const CUDA_MINIMUM: i32 = 12080;
@@ -48,8 +48,14 @@ pub fn device_nodes(notes: &mut Notes) -> Verdict {
     notes.note(format!("{} missing at first", missing.join(" and ")));
     let made = std::process::Command::new("nvidia-modprobe").args(["-c", "0", "-u"]).status();
     let still: Vec<&str> = missing.into_iter().filter(|path| !Path::new(path).exists()).collect();
-    demand(still.is_empty(), || format!("{} missing, and nvidia-modprobe: {made:?}", still.join(" and ")))
+    if still.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::CannotRun(format!("{} missing, and nvidia-modprobe: {made:?}", still.join(" and "))))
 }
+
+/// The check that all later ones rest on.
+pub const DRIVER: &str = "driver";
 
 /// The driver answers, and has the checkpoint API.
 pub fn driver(notes: &mut Notes) -> Verdict {

@@ -25,8 +25,9 @@ const FOLDER: &str = "baton-gpu-kit";
 const SIZE_MAX: u64 = 60 << 20;
 /// Built here: they load the driver's libraries, so they run on the machine's C library where that will do.
 const OWN: &[&str] = &["baton-workload", "baton-gpu-kit"];
-/// Of the nodes' root: they load nothing of the driver's.
-const TOOLS: &[&str] = &["/usr/bin/containerd", "/usr/bin/ctr", "/usr/sbin/criu", "/usr/sbin/runc"];
+/// Of the nodes' root: they load nothing of the driver's. CRIU packs the content of a tmpfs by tar and gzip.
+const TOOLS: &[&str] =
+    &["/usr/bin/containerd", "/usr/bin/ctr", "/usr/sbin/criu", "/usr/sbin/runc", "/usr/bin/tar", "/usr/bin/gzip"];
 /// Beside the C library, for Baton's programs.
 const OWN_LIBRARIES: &[&str] = &["libgcc_s.so.1", "libseccomp.so.2"];
 /// For those programs where the machine's C library will not do.
@@ -112,8 +113,6 @@ fn libraries(kit: &Path, root: &Path) -> Result<(), String> {
             let to = kit.join("lib").join(Path::new(path).file_name().unwrap_or_default());
             if !to.exists() {
                 copy(&real(root, path)?, &to)?;
-                run(Command::new("patchelf").args(["--force-rpath", "--set-rpath", &format!("{IN_BED}/lib")]).arg(&to))
-                    .or_else(|why| if path.contains("libc.so") { Ok(()) } else { Err(why) })?;
             }
         }
     }

@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use crate::kit::{IN_BED, OWN_IN_BED};
 
 /// What the bed has of its own at the top, or not at all.
-const OWN: &[&str] = &["run", "var", "tmp", "proc", "sys", "dev", "lost+found", "swapfile"];
+const OWN: &[&str] = &["usr", "run", "var", "tmp", "proc", "sys", "dev", "lost+found", "swapfile"];
 /// What of the machine's /run the driver uses.
 const RUN_OF_DRIVER: &[&str] = &["nvidia", "nvidia-persistenced", "nvidia-fabricmanager"];
 
@@ -24,15 +24,17 @@ pub fn enter(kit: &Path, scratch: &Path, loader: &Path, libraries: &Path) -> Res
     let apart =
         CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWCGROUP;
     unshare(apart).map_err(|errno| Fault::io("make namespaces", &errno.into()))?;
-    attach(None, Path::new("/"), None, MsFlags::MS_PRIVATE | MsFlags::MS_REC, "")?;
+    // In a chroot this fails, and nothing may be mounted: it could be seen by the machine.
+    attach(None, Path::new("/"), None, MsFlags::MS_PRIVATE | MsFlags::MS_REC, "")
+        .map_err(|fault| fault.advise("run it where / is no chroot"))?;
     let root = scratch.join("root");
     make(&root)?;
     attach(Some("tmpfs".as_ref()), &root, Some("tmpfs"), MsFlags::empty(), "mode=755")?;
-    for entry in fs::read_dir("/").attempt(|| "read /")?.flatten() {
-        if !entry.file_name().to_str().is_some_and(|name| OWN.contains(&name)) {
-            take_over(&entry.path(), &root.join(entry.file_name()))?;
-        }
-    }
+    spread(Path::new("/"), &root, OWN)?;
+    // Baton gives CRIU no other PATH than the usual folders, of which this one is first.
+    spread(Path::new("/usr"), &root.join("usr"), &["local"])?;
+    spread(Path::new("/usr/local"), &root.join("usr/local"), &["bin"])?;
+    take_over(&kit.join("bin"), &root.join("usr/local/bin"))?;
     for name in ["proc", "dev"] {
         take_over(&Path::new("/").join(name), &root.join(name))?;
     }
@@ -73,6 +75,17 @@ fn in_bed(kit: &Path, path: &Path) -> PathBuf {
 
 fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).attempt(|| format!("make {}", folder.display()))
+}
+
+/// Shows all that is in the folder `from`, if there is one, in the folder `to`, but for these names.
+fn spread(from: &Path, to: &Path, but: &[&str]) -> Result<()> {
+    make(to)?;
+    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+        if !entry.file_name().to_str().is_some_and(|name| but.contains(&name)) {
+            take_over(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Shows what is at `from`, with all that is mounted below, at `to` too.

@@ -71,7 +71,7 @@ impl Container {
     fn run(id: &str, words: &[&str]) -> Result<Container, String> {
         let container = Container { id: id.to_owned() };
         ok(&[&["ctr", "run", "-d", "--runtime", RUNTIME], words].concat())
-            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::log_tail()))?;
+            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
         Ok(container)
     }
 
@@ -122,7 +122,7 @@ impl Container {
     pub fn save(&self, notes: &mut Notes, options: &[&str]) -> Result<String, String> {
         let (image, begun) = (format!("localhost/kit/{}:1", self.id), Instant::now());
         ok(&[&["baton", "save", &self.id, &image], options].concat())
-            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::log_tail()))?;
+            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
         notes.note(format!("save: {} ms", begun.elapsed().as_millis()));
         Ok(image)
     }
