@@ -154,7 +154,7 @@ fn a_card_is_cut_as_the_user_guide_shows_it() {
     assert_eq!(without_uuids, wanted);
     assert!(machine.says("mig -lgi").contains("|   0  MIG 3g.20gb           9        1           0:4     |"));
     assert!(
-        machine.says("mig -lci").contains("|   0      1       MIG 2c.3g.20gb        1         1          1:2     |")
+        machine.says("mig -lci").contains("|   0      1       MIG 2c.3g.20gb       1         1          1:2     |")
     );
     let refused = "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n\
                    Failed to destroy GPU instances: In use by another client\n";
