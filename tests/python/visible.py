@@ -1,4 +1,4 @@
-"""What a process sees of cards and MIG devices, and of the memory of each."""
+"""What a process sees of cards and MIG devices, of the memory of each, and of who uses the MIG devices."""
 import json
 from pynvml import *
 
@@ -20,6 +20,7 @@ for index in range(nvmlDeviceGetCount()):
             device = nvmlDeviceGetMigDeviceHandleByIndex(card, place)
         except NVMLError_NotFound:
             continue
-        migs.append([nvmlDeviceGetUUID(device), nvmlDeviceGetGpuInstanceId(device), memory(device)])
+        users = [one.usedGpuMemory >> 20 for one in nvmlDeviceGetComputeRunningProcesses(device)]
+        migs.append([nvmlDeviceGetUUID(device), nvmlDeviceGetGpuInstanceId(device), memory(device), users])
     cards.append([nvmlDeviceGetUUID(card), memory(card), migs])
 print(json.dumps(cards))

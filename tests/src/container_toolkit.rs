@@ -31,7 +31,8 @@ impl Machine {
     pub fn driver_at_the_top(&self) {
         let libraries = "usr/lib/x86_64-linux-gnu";
         let script = format!(
-            "cp -a {DRIVER_ROOT}/{libraries}/. /{libraries}/ && cp -a {DRIVER_ROOT}/dev/. /dev/ && mkdir -p /lib/firmware/nvidia \
+            "cp -a {DRIVER_ROOT}/usr/bin/. /usr/bin/ && cp -a {DRIVER_ROOT}/{libraries}/. /{libraries}/ \
+             && cp -a {DRIVER_ROOT}/dev/. /dev/ && mkdir -p /lib/firmware/nvidia \
              && mount --bind {DRIVER_ROOT}/lib/firmware/nvidia /lib/firmware/nvidia \
              && mount --bind {DRIVER_ROOT}/proc/driver /proc/driver && ldconfig"
         );

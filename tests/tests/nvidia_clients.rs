@@ -4,6 +4,7 @@ use baton_tests::container_toolkit::{self, NVIDIA_RUNTIME, nodes};
 use baton_tests::job::IMAGE;
 use baton_tests::machine::{DRIVER_ROOT, Machine};
 use baton_tests::python::{PYTHON, printed};
+use baton_tests::until::until;
 use serde_json::{Value, json};
 
 const CARDS: &str = include_str!("../python/cards.py");
@@ -128,7 +129,7 @@ fn nvidia_ctk_describes_mig_devices_and_nvidias_runtime_gives_one_alone() {
     assert_eq!((&cut[0][1], &cut[1][1]), (&json!(2), &json!(7)));
     let [half, slice] = [&cut[0][0], &cut[1][0]].map(|uuid| uuid.as_str().unwrap_or_default().to_owned());
     let seen = node.python(VISIBLE, &[]);
-    assert_eq!(seen, json!([[card, 40960, [[half, 2, 19968], [slice, 7, 4864]]]]));
+    assert_eq!(seen, json!([[card, 40960, [[half, 2, 19968, []], [slice, 7, 4864, []]]]]));
 
     node.driver_at_the_top();
     let (spec, mut names) = node.generate_cdi(&[]);
@@ -141,11 +142,36 @@ fn nvidia_ctk_describes_mig_devices_and_nvidias_runtime_gives_one_alone() {
     assert_eq!(nodes(&spec, &half), ["/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22", "/dev/nvidia0"]);
 
     node.configure_nvidia_runtime("cdi");
-    for (name, seen) in [("0:1", json!([slice, 7, 4864])), (&half, json!([half, 2, 19968]))] {
+    // A job on the smaller one; CUDA finds the one device that it may use by itself.
+    node.run_detached(&["--env", "NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0:1"], IMAGE, "job", &[]);
+    node.first_status("job");
+    node.wait_for_step("job", 100);
+    for (name, seen) in [("0:1", json!([slice, 7, 4864, [512]])), (&half, json!([half, 2, 19968, []]))] {
         let visible = in_python(&node, &["--env", &format!("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu={name}")], VISIBLE);
         // It may not know how much memory the whole card has (nvidia-container-toolkit#842).
         assert_eq!(visible, json!([[card, "no permission", [seen]]]));
     }
+}
+
+#[test]
+fn nvidia_smi_tells_of_a_job_on_its_node() {
+    let node = Machine::start("client-smi", "h100x2");
+    node.run_job("job", &[]);
+    let (_, pid) = node.task("job").expect("a task");
+    let program = format!("{DRIVER_ROOT}/usr/bin/nvidia-smi");
+    let uuids: Vec<String> = node.cards().into_iter().map(|card| card.uuid).collect();
+    let list = node.ok(&[&program, "-L"]);
+    let line = |index: usize| format!("GPU {index}: NVIDIA H100 80GB HBM3 (UUID: {})\n", uuids[index]);
+    assert_eq!(list, format!("{}{}", line(0), line(1)));
+    let query = "--query-compute-apps=pid,process_name,used_memory,gpu_uuid";
+    let told = node.ok(&[&program, query, "--format=csv,noheader,nounits"]);
+    assert_eq!(told, format!("{pid}, /counter, 512, {}\n", uuids[0]));
+    let table = node.ok(&[&program]);
+    assert!(table.contains(&format!("{pid}      C   /counter ")), "{table}");
+    // The card cannot be cut, or reset, while the job runs.
+    let mode = node.ok(&[&program, "-i", "0", "-mig", "1"]);
+    assert!(mode.starts_with("Warning: MIG mode is in pending enable state"), "{mode}");
+    assert_eq!(node.attempt(&[&program, "-i", "0", "-r"]).status.code(), Some(255));
 }
 
 #[test]
@@ -160,6 +186,13 @@ fn nvidias_runtime_gives_a_container_its_card() {
         assert_eq!(node.first_status("job").gpu.as_ref(), Some(&cards[1].uuid), "{mode}");
         node.wait_for_step("job", 100);
         assert_eq!(node.cards()[0].used, 0);
+        // Output of what ends at once is now and then lost on the way.
+        let list = until("nvidia-smi is heard", || {
+            let done = node.in_container("job", &["nvidia-smi", "-L"]);
+            assert!(done.status.success(), "{done:?}");
+            (!done.stdout.is_empty()).then_some(done.stdout)
+        });
+        assert_eq!(list, format!("GPU 0: NVIDIA H100 80GB HBM3 (UUID: {})\n", cards[1].uuid));
         let (_, pid) = node.task("job").expect("a task");
         assert_eq!(node.cards()[1].users.iter().map(|user| user.pid).collect::<Vec<_>>(), [pid]);
         node.ok(&["ctr", "task", "rm", "-f", "job"]);

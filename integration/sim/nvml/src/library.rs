@@ -61,9 +61,7 @@ impl Now {
 }
 
 impl Library {
-    fn load() -> Outcome<Library> {
-        let root = DriverRoot::of_library(nvmlInit_v2 as *const c_void).ok_or(Code::DRIVER_NOT_LOADED)?;
-        obey(&root, "nvmlInit_v2")?;
+    fn load(root: DriverRoot) -> Outcome<Library> {
         let Machine { driver, cuda, cards } = ask(&root)?;
         if !root.control_is_open_to_us() {
             return Err(Code::DRIVER_NOT_LOADED);
@@ -134,17 +132,20 @@ pub fn call(name: &str, work: impl FnOnce(&Library) -> Outcome) -> i32 {
     code_of(made)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlInit_v2() -> i32 {
+fn init() -> Outcome {
+    let root = DriverRoot::of_library(nvmlInit_v2 as *const c_void).ok_or(Code::DRIVER_NOT_LOADED)?;
+    obey(&root, "nvmlInit_v2")?;
     let mut library = library();
     if library.1.is_none() {
-        match Library::load() {
-            Ok(loaded) => library.1 = Some(Arc::new(loaded)),
-            Err(code) => return code.0,
-        }
+        library.1 = Some(Arc::new(Library::load(root)?));
     }
     library.0 += 1;
-    0
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlInit_v2() -> i32 {
+    code_of(init())
 }
 
 #[unsafe(no_mangle)]

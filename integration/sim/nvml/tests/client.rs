@@ -31,22 +31,55 @@ fn built() -> std::path::PathBuf {
     folder
 }
 
+/// A driver root with these cards, and what plays them once it is started.
+struct Machine {
+    folder: tempfile::TempDir,
+    built: std::path::PathBuf,
+    hardware: Option<Killed>,
+}
+
+impl Machine {
+    fn with(cards: &str) -> Machine {
+        let machine = Machine { folder: tempfile::tempdir().expect("folder"), built: built(), hardware: None };
+        let mut install = machine.card("install");
+        install.args(["--cards", cards, "--seed", "test"]);
+        assert!(install.arg("--libs").arg(&machine.built).status().expect("install").success());
+        machine
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("root")
+    }
+
+    fn card(&self, verb: &str) -> Command {
+        let mut card = Command::new(self.built.join("baton-sim-card"));
+        card.arg(verb).arg("--root").arg(self.root());
+        card
+    }
+
+    fn serve(&mut self) {
+        let serve = self.card("serve").stdout(Stdio::piped()).spawn().expect("serve");
+        let hardware = self.hardware.insert(Killed(serve));
+        BufReader::new(hardware.0.stdout.take().expect("piped")).read_line(&mut String::new()).expect("ready");
+    }
+
+    fn order(&self, order: &str) {
+        assert!(self.card("order").arg(order).status().expect("order").success());
+    }
+
+    fn open(&self) -> Result<Nvml, NvmlError> {
+        let library = self.root().join("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1");
+        Nvml::builder().lib_path(library.as_os_str()).init()
+    }
+}
+
 #[test]
 fn the_client_reads_what_was_installed() {
-    let folder = tempfile::tempdir().expect("folder");
-    let (root, built) = (folder.path().join("root"), built());
-    let card = || Command::new(built.join("baton-sim-card"));
-    let mut install = card();
-    install.args(["install", "--cards", "h100,a100-40", "--seed", "test", "--root"]).arg(&root);
-    assert!(install.arg("--libs").arg(&built).status().expect("install").success());
-    let library = root.join("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1");
-    let open = || Nvml::builder().lib_path(library.as_os_str()).init();
-    assert!(matches!(open(), Err(NvmlError::DriverNotLoaded)), "no hardware yet");
+    let mut machine = Machine::with("h100,a100-40");
+    assert!(matches!(machine.open(), Err(NvmlError::DriverNotLoaded)), "no hardware yet");
 
-    let serve = card().arg("serve").arg("--root").arg(&root).stdout(Stdio::piped()).spawn().expect("serve");
-    let mut hardware = Killed(serve);
-    BufReader::new(hardware.0.stdout.take().expect("piped")).read_line(&mut String::new()).expect("ready");
-    let nvml = open().expect("init");
+    machine.serve();
+    let nvml = machine.open().expect("init");
     assert_eq!(nvml.sys_driver_version().expect("driver"), "580.95.05");
     assert_eq!(nvml.sys_cuda_driver_version().expect("CUDA"), 13000);
     assert_eq!(nvml.device_count().expect("count"), 2);
@@ -69,13 +102,38 @@ fn the_client_reads_what_was_installed() {
     assert_eq!(nvml.device_by_uuid(uuid.as_str()).expect("by UUID").index().expect("index"), 1);
     let bus_id = device.pci_info().expect("PCI").bus_id;
     assert_eq!(nvml.device_by_pci_bus_id(bus_id.as_str()).expect("by bus id").index().expect("index"), 1);
-    let information = root.join(format!("proc/driver/nvidia/gpus/{}/information", bus_id[4..].to_lowercase()));
+    let information = machine.root().join(format!("proc/driver/nvidia/gpus/{}/information", bus_id[4..].to_lowercase()));
     assert!(std::fs::read_to_string(information).expect("information").contains(&uuid));
 
     // A card whose node is gone is not seen by those who start afterwards.
     drop(nvml);
-    std::fs::remove_file(root.join("dev/nvidia0")).expect("remove");
-    let nvml = open().expect("init");
+    std::fs::remove_file(machine.root().join("dev/nvidia0")).expect("remove");
+    let nvml = machine.open().expect("init");
     assert_eq!(nvml.device_count().expect("count"), 1);
     assert_eq!(nvml.device_by_index(0).expect("left").uuid().expect("UUID"), uuid);
+}
+
+#[test]
+fn a_call_goes_wrong_as_often_as_it_was_ordered_to() {
+    let mut machine = Machine::with("h100");
+    machine.serve();
+    let nvml = machine.open().expect("init");
+    let device = nvml.device_by_index(0).expect("the card");
+    machine.order("fault=nvmlDeviceGetMemoryInfo_v2@somebody-else:error-15*all");
+    machine.order("fault=nvmlDeviceGetName:error-15*2");
+    for _ in 0..2 {
+        assert!(matches!(device.name(), Err(NvmlError::GpuLost)));
+    }
+    assert!(device.name().is_ok() && device.memory_info().is_ok());
+    machine.order("fault=nvmlDeviceGetName:delay-300");
+    let begun = std::time::Instant::now();
+    assert!(device.name().is_ok() && begun.elapsed().as_millis() >= 300);
+    machine.order("fault=nvmlInit_v2:error-18");
+    assert!(matches!(machine.open(), Err(NvmlError::LibRmVersionMismatch)));
+    drop(machine.open().expect("once is enough"));
+
+    // The books of a card whose hardware is gone cannot be read, whatever was ordered.
+    machine.order("fault=nvmlDeviceGetMemoryInfo_v2:error-15*all");
+    machine.hardware = None;
+    assert!(matches!(device.memory_info(), Err(NvmlError::DriverNotLoaded)));
 }

@@ -1,8 +1,10 @@
 //! What operators type, on a machine of its own. Needs root, to make device nodes.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Cards and the process that plays them; gone when this is dropped.
 struct Machine {
@@ -46,9 +48,18 @@ impl Machine {
         Machine { folder, hardware: Some(hardware) }
     }
 
+    fn order(&self, order: &str) {
+        let mut card = Command::new(built().join("baton-sim-card"));
+        assert!(card.args(["order", "--root"]).arg(self.folder.path()).arg(order).status().expect("order").success());
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("usr/bin/nvidia-smi")
+    }
+
     /// What it prints, and how it ends.
     fn ends(&self, line: &str) -> (String, i32) {
-        let program = self.folder.path().join("usr/bin/nvidia-smi");
+        let program = self.program();
         let done = Command::new(program).args(line.split(' ').filter(|word| !word.is_empty())).output().expect("run");
         (String::from_utf8(done.stdout).expect("text"), done.status.code().expect("an end"))
     }
@@ -188,4 +199,23 @@ fn every_line_of_a_table_is_as_wide_as_its_edge() {
         }
     }
     assert!(machine.says("").contains("MIG devices"));
+}
+
+#[test]
+fn a_call_crashes_or_hangs_when_that_is_ordered() {
+    let machine = Machine::with("h100");
+    machine.order("fault=nvmlDeviceGetName@nvidia-smi:crash");
+    let crashed = Command::new(machine.program()).arg("-L").stderr(Stdio::null()).status().expect("run");
+    assert_eq!(crashed.signal(), Some(6));
+    machine.order("fault=nvmlDeviceGetName@nvidia-smi:hang");
+    let mut hanging = Command::new(machine.program()).arg("-L").stdout(Stdio::piped()).spawn().expect("run");
+    // It sleeps where it hangs; the order is used up, so others are answered.
+    let state = || std::fs::read_to_string(format!("/proc/{}/wchan", hanging.id())).unwrap_or_default();
+    let end = Instant::now() + Duration::from_secs(20);
+    while !state().contains("futex") {
+        assert!(Instant::now() < end, "it does not hang: {:?}", state());
+    }
+    assert!(machine.says("-L").starts_with("GPU 0: NVIDIA H100"));
+    assert!(hanging.try_wait().expect("ask").is_none(), "it came back");
+    hanging.kill().and_then(|()| hanging.wait()).expect("it ends");
 }
