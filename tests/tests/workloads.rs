@@ -8,6 +8,7 @@ use baton_fault::Code;
 use baton_tests::count::checksum_after;
 use baton_tests::job::IMAGE;
 use baton_tests::machine::Machine;
+use baton_tests::python::PYTHON;
 use baton_tests::until::until;
 use serde::Deserialize;
 
@@ -46,8 +47,13 @@ impl Report {
 
 /// The workload's answer; it fails where it finds its own result wrong.
 fn ask(node: &Machine, id: &str, question: &[&str]) -> Report {
+    ask_by(&["/workload"], node, id, question)
+}
+
+/// The same, by another program.
+fn ask_by(program: &[&str], node: &Machine, id: &str, question: &[&str]) -> Report {
     until(&format!("{id} is heard"), || {
-        let line: Vec<&str> = ["/workload"].into_iter().chain(question.iter().copied()).collect();
+        let line: Vec<&str> = program.iter().chain(question).copied().collect();
         let done = node.in_container(id, &line);
         // Until it listens there is nobody to ask.
         if !done.status.success() && done.stderr.contains("no workload answers") {
@@ -151,4 +157,27 @@ fn a_program_at_the_limit_of_its_card_is_moved_and_goes_on_allocating() {
     let line = a.refused(&["baton", "save", "full", &a.reference("2")], Code::NoSpace);
     assert!(line.contains("host memory"), "{line}");
     assert!(ask(&a, "full", &["status"]).counted_right().memory > 70 << 30);
+}
+
+#[test]
+fn a_python_program_on_nvidias_own_bindings_is_moved() {
+    let a = Machine::start("python-a", "h100");
+    let b = Machine::start_unlike(&a, "python-b", "h100");
+    let reference = &a.reference("1");
+    a.import_python();
+    // The program becomes a file of the container, which is saved with it.
+    let script = format!("SCRIPT={}", include_str!("../../integration/workloads/python/count.py"));
+    let kernels = format!("KERNELS={}", include_str!("../../integration/workloads/kernels/baton.ptx"));
+    let begin = "printf %s \"$SCRIPT\" >/count.py; printf %s \"$KERNELS\" >/baton.ptx; exec python3 /count.py";
+    let env = ["--env", "NVIDIA_VISIBLE_DEVICES=0", "--env", &script, "--env", &kernels];
+    a.run_detached(&env, PYTHON, "job", &["sh", "-c", begin]);
+    let program = &["python3", "/count.py"];
+    let before = ask_by(program, &a, "job", &["wait", "40"]).counted_right();
+    a.ok(&["baton", "save", "job", reference, "--push", "--stop"]);
+    b.ok(&["ctr", "image", "pull", reference]);
+    b.run_detached(&[], reference, "job", &[]);
+    let there = ask_by(program, &b, "job", &["status"]).counted_right();
+    assert!(there.step >= before.step, "it began at {} though it had got to {}", there.step, before.step);
+    let after = ask_by(program, &b, "job", &["wait", &(there.step + 40).to_string()]).counted_right();
+    assert_eq!(after.gpus(), BTreeSet::from([b.card().uuid.as_str()]));
 }
