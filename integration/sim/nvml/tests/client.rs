@@ -102,7 +102,8 @@ fn the_client_reads_what_was_installed() {
     assert_eq!(nvml.device_by_uuid(uuid.as_str()).expect("by UUID").index().expect("index"), 1);
     let bus_id = device.pci_info().expect("PCI").bus_id;
     assert_eq!(nvml.device_by_pci_bus_id(bus_id.as_str()).expect("by bus id").index().expect("index"), 1);
-    let information = machine.root().join(format!("proc/driver/nvidia/gpus/{}/information", bus_id[4..].to_lowercase()));
+    let information =
+        machine.root().join(format!("proc/driver/nvidia/gpus/{}/information", bus_id[4..].to_lowercase()));
     assert!(std::fs::read_to_string(information).expect("information").contains(&uuid));
 
     // A card whose node is gone is not seen by those who start afterwards.
