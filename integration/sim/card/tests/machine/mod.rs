@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod api;
+pub mod player;
 
 use std::ffi::{CString, c_void};
 use std::io::{BufRead, BufReader};
@@ -45,16 +46,22 @@ impl Drop for Killed {
 /// A machine with cards.
 pub struct Machine {
     folder: tempfile::TempDir,
+    driver: String,
     _hardware: Killed,
 }
 
 impl Machine {
     /// Installs a root and starts the hardware.
     pub fn with(cards: &str) -> Machine {
+        Machine::with_driver(cards, "580.95.05")
+    }
+
+    /// One with a driver of that version.
+    pub fn with_driver(cards: &str, driver: &str) -> Machine {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path().join("root");
         let mut install = Command::new(built().join("baton-sim-card"));
-        install.args(["install", "--cards", cards, "--seed", "test"]);
+        install.args(["install", "--cards", cards, "--seed", "test", "--driver", driver]);
         assert!(install.arg("--root").arg(&root).arg("--libs").arg(built()).status().expect("install").success());
         let mut serve = Command::new(built().join("baton-sim-card"));
         let serve = serve.arg("serve").arg("--root").arg(&root).stdout(Stdio::piped()).spawn().expect("serve");
@@ -62,7 +69,7 @@ impl Machine {
         let mut line = String::new();
         BufReader::new(hardware.0.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.starts_with("ready"), "{line:?}");
-        Machine { folder, _hardware: hardware }
+        Machine { folder, driver: driver.to_owned(), _hardware: hardware }
     }
 
     /// The driver root.
@@ -72,7 +79,7 @@ impl Machine {
 
     /// The hardware's socket.
     pub fn socket(&self) -> PathBuf {
-        self.root().join("lib/firmware/nvidia/580.95.05/gsp_ga10x.bin")
+        self.root().join("lib/firmware/nvidia").join(&self.driver).join("gsp_ga10x.bin")
     }
 
     /// The driver's library.
