@@ -291,9 +291,10 @@ fn functions_are_found_by_name_and_version() {
     }
 }
 
-/// So that tests with some GiB are practical. With memory that is there already.
+/// A measurement, for who changes how copies are made; tests with some GiB are practical from 2 GB/s on.
 #[test]
-fn copies_are_as_fast_as_memory() {
+#[ignore = "it measures: run it by name, with --ignored --nocapture"]
+fn copies_at_the_speed_of_memory() {
     let (_machine, api, _) = open("h100");
     const BYTES: usize = 256 << 20;
     let (pointer, other, bytes) = (api.memory(BYTES), api.memory(BYTES), vec![3u8; BYTES]);
@@ -301,18 +302,15 @@ fn copies_are_as_fast_as_memory() {
     assert_eq!(api.write(pointer, &bytes), 0);
     // SAFETY: device pointers with room.
     assert_eq!(unsafe { (api.device_to_device)(other, pointer, BYTES) }, 0);
-    let rate = |what: &str, copy: &dyn Fn() -> i32| {
+    let measure = |what: &str, copy: &dyn Fn() -> i32| {
         let best = (0..3).map(|_| {
             let start = Instant::now();
             assert_eq!(copy(), 0);
             start.elapsed()
         });
-        let rate = BYTES as f64 / best.min().expect("three").as_secs_f64() / 1e9;
-        println!("{what}: {rate:.1} GB/s");
-        rate
+        println!("{what}: {:.1} GB/s", BYTES as f64 / best.min().expect("three").as_secs_f64() / 1e9);
     };
-    let to = rate("to the card", &|| api.write(pointer, &bytes));
+    measure("to the card", &|| api.write(pointer, &bytes));
     // SAFETY: device pointers with room.
-    let on = rate("on the card", &|| unsafe { (api.device_to_device)(other, pointer, BYTES) });
-    assert!(to >= 2.0 && on >= 2.0, "{to} {on}");
+    measure("on the card", &|| unsafe { (api.device_to_device)(other, pointer, BYTES) });
 }
