@@ -151,10 +151,9 @@ fn a_stream_works_while_the_program_goes_on() {
     unsafe {
         assert_eq!((api.event_query)(begin), 0, "never recorded");
         assert_eq!((api.event_record)(begin, one), 0);
-        assert_eq!(api.run(spin, one, &[300]), 0);
+        assert_eq!(api.run(spin, one, &[2000]), 0);
         assert_eq!((api.event_record)(end, one), 0);
-        assert!(start.elapsed() < Duration::from_millis(250), "a launch does not wait");
-        assert_eq!((api.stream_query)(one), 600);
+        assert_eq!((api.stream_query)(one), 600, "a launch does not wait");
         assert_eq!((api.event_query)(end), 600);
         let mut milliseconds = 0.0;
         assert_eq!((api.event_elapsed)(&raw mut milliseconds, begin, end), 600);
@@ -162,10 +161,10 @@ fn a_stream_works_while_the_program_goes_on() {
         // The other stream comes after the event.
         assert_eq!((api.stream_wait)(two, end, 0), 0);
         assert_eq!((api.stream_synchronize)(two), 0);
-        assert!(start.elapsed() >= Duration::from_millis(300));
+        assert!(start.elapsed() >= Duration::from_secs(2));
         assert_eq!([(api.event_query)(end), (api.stream_query)(one)], [0, 0]);
         assert_eq!((api.event_elapsed)(&raw mut milliseconds, begin, end), 0);
-        assert!(milliseconds >= 300.0, "{milliseconds}");
+        assert!(milliseconds >= 2000.0, "{milliseconds}");
         assert_eq!((api.stream_destroy)(two), 0);
         assert_eq!((api.stream_query)(two), 400);
     }
