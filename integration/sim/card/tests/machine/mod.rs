@@ -111,25 +111,37 @@ impl Machine {
 
     /// The books; they must balance.
     pub fn books(&self) -> Vec<Used> {
+        let (balanced, books, text) = self.look();
+        assert!(balanced, "the books do not balance: {text}");
+        books
+    }
+
+    /// Whether the books balance, and what they say.
+    fn look(&self) -> (bool, Vec<Used>, String) {
         let mut verb = Command::new(built().join("baton-sim-card"));
         let output = verb.arg("books").arg("--root").arg(self.root()).output().expect("books");
         let text = String::from_utf8(output.stdout).expect("text");
-        assert!(output.status.success(), "the books do not balance: {text}");
         let books: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let cards = books["cards"].as_array().expect("cards").iter();
-        cards
+        let used = cards
             .map(|card| Used {
                 uuid: card["card"]["uuid"].as_str().expect("uuid").to_owned(),
                 bytes: card["used"].as_u64().expect("used"),
             })
-            .collect()
+            .collect();
+        (output.status.success(), used, text)
     }
 
-    /// Waits until nothing is held of any card.
+    /// Waits until nothing is held of any card and the books balance. A process that has just died holds what it held
+    /// until the hardware has heard of its end.
     pub fn wait_until_empty(&self) {
         let start = Instant::now();
-        while self.books().iter().any(|card| card.bytes > 0) {
-            assert!(start.elapsed() < DEADLINE, "memory is still held");
+        loop {
+            let (balanced, books, text) = self.look();
+            if balanced && books.iter().all(|card| card.bytes == 0) {
+                return;
+            }
+            assert!(start.elapsed() < DEADLINE, "memory is still held: {text}");
             std::thread::yield_now();
         }
     }
