@@ -146,6 +146,9 @@ fn nvidia_ctk_describes_mig_devices_and_nvidias_runtime_gives_one_alone() {
     node.run_detached(&["--env", "NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0:1"], IMAGE, "job", &[]);
     node.first_status("job");
     node.wait_for_step("job", 100);
+    let (_, pid) = node.task("job").expect("a task");
+    let table = node.ok(&["nvidia-smi"]);
+    assert!(table.contains(&format!("|    0    7    0  {pid:>15}      C   /counter ")), "{table}");
     for (name, seen) in [("0:1", json!([slice, 7, 4864, [512]])), (&half, json!([half, 2, 19968, []]))] {
         let visible = in_python(&node, &["--env", &format!("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu={name}")], VISIBLE);
         // It may not know how much memory the whole card has (nvidia-container-toolkit#842).

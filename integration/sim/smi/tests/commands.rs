@@ -92,6 +92,10 @@ fn cards_are_listed_and_asked_for_fields() {
     assert_eq!(plain, "0, NVIDIA A100-SXM4-40GB, 40960, 40409, Disabled, 8.0, [N/A], 400.00\n");
     let bus_id = machine.says("-i 1 --query-gpu=pci.bus_id --format=csv,noheader");
     assert_eq!(machine.says(&format!("-i {} -L", bus_id.trim())), wanted[1]);
+    let full = machine.says("-i 1 -q");
+    let has = |name: &str, value: &str| full.lines().any(|line| line.split_once(" : ") == Some((name, value)));
+    let name = |text: &str, depth: usize| format!("{:depth$}{text:<width$}", "", width = 50 - depth);
+    assert!(has(&name("Virtualization Mode", 8), "VGPU") && has(&name("Serial Number", 4), "N/A"), "{full}");
     let apps = "--query-compute-apps=pid,process_name,used_memory,gpu_uuid --format=csv";
     assert_eq!(machine.says(apps), "pid, process_name, used_memory [MiB], gpu_uuid\n");
 }
