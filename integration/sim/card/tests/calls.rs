@@ -199,7 +199,13 @@ fn functions_of_the_program_are_called_in_the_order_of_their_stream() {
         let tell = unsafe { &*data.cast::<mpsc::Sender<(u32, i32)>>() };
         tell.send((CALLED.fetch_add(1, Ordering::SeqCst), status)).expect("heard");
     }
+    /// Holds the stream until it is told to go on.
+    unsafe extern "C" fn hold(data: *mut c_void) {
+        // SAFETY: the receiver lives until the stream is synchronised.
+        unsafe { &*data.cast::<mpsc::Receiver<()>>() }.recv().expect("told");
+    }
     let (_machine, api, _) = open("h100");
+    let (go, mut going) = mpsc::channel::<()>();
     let (stream, step, add) = (api.stream(0), api.kernel("baton_count_step"), api.kernel("baton_add"));
     let (mut tell, hear) = mpsc::channel();
     let (data, state) = ((&raw mut tell).cast::<c_void>(), api.memory(16));
@@ -210,9 +216,11 @@ fn functions_of_the_program_are_called_in_the_order_of_their_stream() {
         assert_eq!((api.stream_callback)(stream, callback, data, 0), 0);
         assert_eq!((api.stream_synchronize)(stream), 0);
         assert_eq!((hear.try_recv(), hear.try_recv()), (Ok((0, 0)), Ok((1, 0))));
+        assert_eq!((api.host_function)(stream, hold, (&raw mut going).cast()), 0);
         assert_eq!(api.run(add, stream, &[8, 8, 8, 1]), 0);
         assert_eq!((api.host_function)(stream, host, data), 0);
         assert_eq!((api.stream_callback)(stream, callback, data, 0), 0);
+        go.send(()).expect("it holds");
         assert_eq!((api.synchronize)(), 700);
         assert_eq!(hear.try_recv(), Ok((2, 700)), "only the callback is told of the error");
     }
