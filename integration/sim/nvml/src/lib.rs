@@ -26,6 +26,7 @@ mod pointer;
 mod power;
 mod processes;
 mod profile;
+mod profile_layout;
 mod settings;
 mod system;
 mod topology;

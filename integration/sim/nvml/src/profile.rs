@@ -7,6 +7,10 @@ use crate::gpu_instance::{self, Found};
 use crate::handle::{GpuInstanceHandle, Handle};
 use crate::library::{Library, Now, call};
 use crate::pointer::{List, Place, Versioned, padded, struct_version};
+use crate::profile_layout::{
+    ComputeProfileInfo, ComputeProfileInfoV2, ComputeProfileInfoV3, GpuCounts, GpuProfileInfo, GpuProfileInfoV2,
+    GpuProfileInfoV3,
+};
 
 /// `NVML_GPU_INSTANCE_PROFILE_COUNT` of the newest bindings; there are that many indices, and no card has them all.
 const GPU_PROFILES: u32 = 0x12;
@@ -21,94 +25,6 @@ pub struct PlacementInfo {
     pub start: u32,
     /// How many.
     pub size: u32,
-}
-
-/// What all versions of a GPU instance's profile say after their first members.
-#[repr(C)]
-struct GpuCounts {
-    slices: u32,
-    instances: u32,
-    multiprocessors: u32,
-    copy_engines: u32,
-    decoders: u32,
-    encoders: u32,
-    jpeg_decoders: u32,
-    ofa: u32,
-}
-
-impl GpuCounts {
-    fn of(profile: &GpuProfile) -> GpuCounts {
-        GpuCounts {
-            slices: profile.compute_slices,
-            instances: profile.most,
-            multiprocessors: profile.multiprocessors,
-            copy_engines: profile.engines.copy,
-            decoders: profile.engines.decoder,
-            encoders: profile.engines.encoder,
-            jpeg_decoders: profile.engines.jpeg,
-            ofa: profile.engines.ofa,
-        }
-    }
-}
-
-/// `nvmlGpuInstanceProfileInfo_t`.
-#[repr(C)]
-struct GpuProfileInfo {
-    id: u32,
-    p2p: u32,
-    counts: GpuCounts,
-    mebibytes: u64,
-}
-
-/// `nvmlGpuInstanceProfileInfo_v2_t`.
-#[repr(C)]
-struct GpuProfileInfoV2 {
-    version: u32,
-    id: u32,
-    p2p: u32,
-    counts: GpuCounts,
-    mebibytes: u64,
-    name: [u8; 96],
-}
-
-/// `nvmlGpuInstanceProfileInfo_v3_t`.
-#[repr(C)]
-struct GpuProfileInfoV3 {
-    version: u32,
-    id: u32,
-    counts: GpuCounts,
-    mebibytes: u64,
-    name: [u8; 96],
-    capabilities: u32,
-}
-
-/// What all versions of a compute instance's profile say: `nvmlComputeInstanceProfileInfo_t`.
-#[repr(C)]
-struct ComputeProfileInfo {
-    id: u32,
-    slices: u32,
-    instances: u32,
-    multiprocessors: u32,
-    copy_engines: u32,
-    decoders: u32,
-    encoders: u32,
-    jpeg_decoders: u32,
-    ofa: u32,
-}
-
-/// `nvmlComputeInstanceProfileInfo_v2_t`.
-#[repr(C)]
-struct ComputeProfileInfoV2 {
-    version: u32,
-    first: ComputeProfileInfo,
-    name: [u8; 96],
-}
-
-/// `nvmlComputeInstanceProfileInfo_v3_t`.
-#[repr(C)]
-struct ComputeProfileInfoV3 {
-    second: ComputeProfileInfoV2,
-    capabilities: u32,
 }
 
 /// `3g.20gb`, or `1c.3g.20gb` for a part of one.
@@ -284,18 +200,6 @@ extern "C" fn nvmlGpuInstanceGetComputeInstancePossiblePlacements(
 mod tests {
     use super::*;
     use baton_sim_model::Model;
-
-    #[test]
-    fn structs_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<GpuProfileInfo>(), 48);
-        // nvmlGpuInstanceProfileInfo_v2 and nvmlComputeInstanceProfileInfo_v2 of pynvml.py
-        assert_eq!(struct_version::<GpuProfileInfoV2>(2), 0x0200_0098);
-        assert_eq!(struct_version::<GpuProfileInfoV3>(3), 0x0300_0098);
-        assert_eq!(size_of::<ComputeProfileInfo>(), 36);
-        assert_eq!(struct_version::<ComputeProfileInfoV2>(2), 0x0200_0088);
-        assert_eq!(struct_version::<ComputeProfileInfoV3>(3), 0x0300_008c);
-        assert_eq!(size_of::<PlacementInfo>(), 8);
-    }
 
     #[test]
     fn a_part_of_an_instance_is_named_and_sized_as_nvidia_smi_lists_it() {
