@@ -13,10 +13,15 @@ pub fn folder() -> Result<PathBuf, String> {
     std::env::var_os("BATON_KIT").map(PathBuf::from).ok_or_else(|| "BATON_KIT is not set; use ./run".to_owned())
 }
 
-/// The loader and the libraries that `./run` chose.
+/// The loader and the folder of libraries that `./run` chose.
 pub fn chosen() -> Option<(PathBuf, PathBuf)> {
     let get = |name| std::env::var_os(name).map(PathBuf::from);
     Some((get("BATON_KIT_LOADER")?, get("BATON_KIT_LIBRARIES")?))
+}
+
+/// Where NVIDIA's libraries may lie, beside where the loader looks by itself.
+fn search() -> String {
+    std::env::var("BATON_KIT_SEARCH").unwrap_or_default()
 }
 
 /// A program of the kit. On the machine it is started through the chosen loader, since the place that it names itself is
@@ -26,9 +31,14 @@ pub fn program(name: &str) -> Result<Command, String> {
     match chosen() {
         Some((loader, libraries)) if !Path::new(OWN_IN_BED).exists() => {
             let mut command = Command::new(loader);
-            command.arg("--library-path").arg(libraries).arg(path);
+            command.arg("--library-path").arg(format!("{}:{}", libraries.display(), search())).arg(path);
             Ok(command)
         }
-        _ => Ok(Command::new(path)),
+        // The program names the folder of its own libraries, which comes before these.
+        _ => {
+            let mut command = Command::new(path);
+            command.env("LD_LIBRARY_PATH", search());
+            Ok(command)
+        }
     }
 }

@@ -91,8 +91,16 @@ impl DriverRoot {
 
 /// Where distributions put 64-bit libraries. Plain `usr/lib` is not among them: where it is not the same as
 /// `usr/lib64`, it holds 32-bit ones.
-pub fn library_dir_names() -> [PathBuf; 4] {
+pub fn library_dir_names() -> [PathBuf; 6] {
     let multiarch = format!("{}-linux-gnu", std::env::consts::ARCH);
-    [format!("/usr/lib/{multiarch}"), "/usr/lib64".to_owned(), format!("/lib/{multiarch}"), "/lib64".to_owned()]
-        .map(PathBuf::from)
+    [
+        format!("/usr/lib/{multiarch}"),
+        "/usr/lib64".to_owned(),
+        format!("/lib/{multiarch}"),
+        "/lib64".to_owned(),
+        // Where machines have the driver whose system is read-only.
+        "/usr/local/nvidia/lib64".to_owned(),
+        "/usr/local/nvidia/lib".to_owned(),
+    ]
+    .map(PathBuf::from)
 }
