@@ -32,6 +32,7 @@ mod futex;
 mod gate;
 mod health;
 mod host_memory;
+mod image;
 mod init;
 mod ipc;
 mod job;

@@ -135,13 +135,18 @@ impl Machine {
     /// Waits until nothing is held of any card and the books balance. A process that has just died holds what it held
     /// until the hardware has heard of its end.
     pub fn wait_until_empty(&self) {
+        self.wait_until_each_holds(0);
+    }
+
+    /// Waits until that many bytes are held of each card and the books balance.
+    pub fn wait_until_each_holds(&self, bytes: u64) {
         let start = Instant::now();
         loop {
             let (balanced, books, text) = self.look();
-            if balanced && books.iter().all(|card| card.bytes == 0) {
+            if balanced && books.iter().all(|card| card.bytes == bytes) {
                 return;
             }
-            assert!(start.elapsed() < DEADLINE, "memory is still held: {text}");
+            assert!(start.elapsed() < DEADLINE, "not what is waited for is held: {text}");
             std::thread::yield_now();
         }
     }
