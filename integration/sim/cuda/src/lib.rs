@@ -32,7 +32,6 @@ mod futex;
 mod gate;
 mod health;
 mod host_memory;
-mod image;
 mod init;
 mod ipc;
 mod job;
