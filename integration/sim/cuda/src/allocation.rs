@@ -23,12 +23,21 @@ const PITCH: usize = 512;
 pub fn allocate(parts: &mut Parts, bytes: usize, pool: Option<Handle>) -> Outcome<u64> {
     let (context, slot) = parts.current()?;
     let whole = whole_pages(bytes as u64).filter(|bytes| *bytes > 0).ok_or(Code::INVALID_VALUE)?;
+    within_limit(parts, slot, whole)?;
     let (range, memory) = parts.session()?.allocate(parts.slots[slot].device(), whole)?;
     let mapping = Mapping::of_card(memory.as_fd(), range.offset, range.bytes).map_err(|_| Code::OPERATING_SYSTEM)?;
     let place = Place::Card { offset: range.offset, mapping: Arc::new(mapping) };
     let id = parts.memory.next_id();
     let block = Block { context, slot, asked: bytes, bytes: whole, place, exported: None, opened: None, pool, id };
     Ok(parts.memory.enter(block))
+}
+
+/// Whether an MPS server lets the process have so much more of a device.
+fn within_limit(parts: &Parts, slot: usize, bytes: u64) -> Outcome {
+    let Some(mps) = &parts.mps else { return Ok(()) };
+    let limit = mps.limit(parts.slots[slot].device(), parts.device_of_slot(slot)?);
+    let held: u64 = parts.memory.blocks.values().filter(|block| block.slot == slot).map(|block| block.bytes).sum();
+    if limit.is_some_and(|limit| held.saturating_add(bytes) > limit) { Err(Code::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 /// Gives it back.

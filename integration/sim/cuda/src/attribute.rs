@@ -75,6 +75,7 @@ pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
         // memory, preemption, registered host memory, cooperative launch, pools, unified function pointers.
         15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 115 | 129 => 1,
         120 => i32::from(major >= 9),
+        133 => i32::from(slot.share.is_some()),
         // NUMA nodes: none known.
         131 | 134 => -1,
         // Only one memory domain.

@@ -27,6 +27,7 @@ pub fn inside(name: &str, work: impl FnOnce(&Inside) -> Outcome) -> i32 {
     code_of(Driver::get().and_then(|driver| {
         let inside = Inside { driver, place: driver.gate.enter() };
         driver.meet_fault(name)?;
+        driver.check_mps()?;
         work(&inside)
     }))
 }

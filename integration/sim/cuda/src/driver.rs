@@ -13,6 +13,7 @@ use crate::fault;
 use crate::gate::Gate;
 use crate::memory::Memory;
 use crate::module::Modules;
+use crate::mps;
 use crate::pool::Pools;
 use crate::session::Session;
 use crate::slots::Slot;
@@ -40,8 +41,8 @@ pub struct Driver {
     pub gate: Gate,
     /// The job that the process was launched in.
     pub job: Option<File>,
-    /// The pid of the MPS server whose client it is.
-    pub mps_server: Option<i32>,
+    /// Whether it is a client of an MPS server.
+    is_mps_client: bool,
     /// Where the page of faults is mapped; 0 while the process is checkpointed.
     faults: AtomicUsize,
     state: AtomicU32,
@@ -69,11 +70,13 @@ pub struct Parts {
     pub modules: Modules,
     /// Its pools of memory.
     pub pools: Pools,
+    /// The MPS server whose client it is.
+    pub mps: Option<mps::Client>,
 }
 
 impl Parts {
     /// Nothing but a connection and devices.
-    pub fn new(session: Session, slots: Vec<Slot>, shown: Vec<usize>) -> Parts {
+    pub fn new(session: Session, slots: Vec<Slot>, shown: Vec<usize>, mps: Option<mps::Client>) -> Parts {
         Parts {
             session: Some(session),
             pools: Pools::of(slots.len()),
@@ -84,6 +87,7 @@ impl Parts {
             streams: Table::of_kind(2),
             events: Table::of_kind(3),
             modules: Modules::default(),
+            mps,
         }
     }
 
@@ -114,12 +118,13 @@ impl Driver {
     }
 
     /// A driver that nobody has called yet.
-    pub fn new(root: DriverRoot, cuda: i32, parts: Parts, job: Option<File>, mps_server: Option<i32>) -> Driver {
+    pub fn new(root: DriverRoot, cuda: i32, parts: Parts, job: Option<File>) -> Driver {
         let version = DriverVersion::of(root.version());
         let faults = AtomicUsize::new(parts.session.as_ref().map_or(0, |session| session.faults.address()));
         let state = AtomicU32::new(ProcessState::Running as u32);
+        let is_mps_client = parts.mps.is_some();
         let (gate, parts) = (Gate::new(), Mutex::new(parts));
-        Driver { root, version, cuda, gate, job, mps_server, faults, state, parts }
+        Driver { root, version, cuda, gate, job, is_mps_client, faults, state, parts }
     }
 
     /// Makes it the driver of this process.
@@ -143,6 +148,20 @@ impl Driver {
         }
         let action = self.parts().session()?.fault(call)?;
         fault::suffer(action)
+    }
+
+    /// Whether the MPS server that the process is a client of, if any, still has it.
+    pub fn check_mps(&self) -> Outcome {
+        if self.is_mps_client { self.parts().mps.as_ref().map_or(Ok(()), mps::Client::check) } else { Ok(()) }
+    }
+
+    /// A context is broken: an MPS server hears of it.
+    pub fn tell_fault(&self) {
+        if self.is_mps_client
+            && let Some(mps) = &mut self.parts().mps
+        {
+            mps.fault();
+        }
     }
 
     /// The connection goes, or another one comes; only the driver's own thread says so.

@@ -10,7 +10,7 @@ use crate::codes::{Code, Outcome, code_of, give};
 use crate::driver::{Driver, Parts, is_forked};
 use crate::session::Session;
 use crate::version::DriverVersion;
-use crate::{fault, nodes, slots, thread};
+use crate::{fault, mps, nodes, slots, thread};
 
 /// Names the file of the job that the process was launched in (`cuda-checkpoint --launch-job`).
 const JOB_FILE: &str = "CUDA_CHECKPOINT_JOB_FILE";
@@ -28,24 +28,30 @@ fn start() -> Outcome {
         return Ok(());
     }
     let root = root()?;
-    let session = Session::open(&root, None)?;
+    let mut session = Session::open(&root, None)?;
     if session.faults.any() {
         fault::suffer(session.fault("cuInit")?)?;
     }
     let machine = session.machine()?;
     nodes::make_missing(&root, &machine.cards);
     let variable = |name: &str| std::env::var(name).ok();
-    let slots = slots::openable(&root, &machine.cards, variable("CUDA_VISIBLE_DEVICES").as_deref());
+    let mut slots = slots::openable(&root, &machine.cards, variable("CUDA_VISIBLE_DEVICES").as_deref());
     let shown = slots::shown(&slots, variable("CUDA_VISIBLE_DEVICES").as_deref());
     if shown.is_empty() {
         return Err(Code::NO_DEVICE);
+    }
+    let devices: Vec<String> = shown.iter().map(|slot| slots[*slot].device().to_owned()).collect();
+    let client = mps::Client::join(&devices)?;
+    if let Some(client) = &client {
+        session = Session::open(&root, Some(client.server))?;
+        slots.iter_mut().for_each(|slot| slot.share = Some(client.threads));
     }
     let may_have_job = DriverVersion::of(root.version()).has_jobs();
     let job = variable(JOB_FILE).filter(|_| may_have_job);
     let job = job.map(|path| File::options().read(true).write(true).open(path)).transpose();
     let job = job.map_err(|_| Code::OPERATING_SYSTEM)?;
-    let parts = Parts::new(session, slots, shown);
-    Driver::new(root, machine.cuda, parts, job, None).install()?;
+    let parts = Parts::new(session, slots, shown, client);
+    Driver::new(root, machine.cuda, parts, job).install()?;
     thread::start().map_err(|_| Code::OPERATING_SYSTEM)
 }
 

@@ -25,7 +25,7 @@ fn obstacle(driver: &Driver, parts: &Parts, orders: &CommandOrders) -> Outcome {
     if ipc::is_shared(parts) && !(driver.version.has_ipc_checkpoint() && driver.job.is_some()) {
         return Err(Code::NOT_SUPPORTED);
     }
-    if driver.mps_server.is_some() && !orders.can_mps {
+    if parts.mps.is_some() && !orders.can_mps {
         return Err(Code::NOT_SUPPORTED);
     }
     if parts.slots.iter().any(|slot| slot.instance.is_some()) && !orders.can_mig {
@@ -65,6 +65,9 @@ pub fn to_host(driver: &Driver, orders: &CommandOrders) -> Outcome {
     }
     session.release()?;
     driver.connect(parts, None);
+    if let Some(mps) = &mut parts.mps {
+        mps.leave();
+    }
     Ok(())
 }
 
@@ -95,12 +98,17 @@ fn ruined(code: Code) -> RestoreFault {
 pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> Result<(), RestoreFault> {
     let mut parts = driver.parts();
     let parts = &mut *parts;
-    let session = Session::open(&driver.root, driver.mps_server)?;
+    let mut session = Session::open(&driver.root, None)?;
     let machine = session.machine()?;
     let slots = slots::destinations(&parts.slots, pairs, &machine.cards)?;
     let root = &driver.root;
     if !root.control_is_open_to_us() || slots.iter().any(|slot| !slot.is_open_to_us(root)) {
         return Err(Code::NOT_SUPPORTED.into());
+    }
+    if let Some(mps) = &mut parts.mps {
+        let devices: Vec<String> = slots.iter().map(|slot| slot.device().to_owned()).collect();
+        mps.rejoin(&devices)?;
+        session = Session::open(root, Some(mps.server))?;
     }
     let contexts = parts.contexts.slots().map(|slot| slots[slot].device().to_owned()).collect();
     let own = |block: &&Block| block.opened.is_none();

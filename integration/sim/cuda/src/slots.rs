@@ -17,12 +17,14 @@ pub struct Slot {
     pub bus_id: String,
     /// The compute mode at `cuInit`, as NVML numbers it.
     pub compute_mode: u32,
+    /// Percent of its multiprocessors that an MPS server lets the process have.
+    pub share: Option<u32>,
 }
 
 impl Slot {
     fn of(held: &CardUse, instance: Option<MigDevice>) -> Slot {
         let compute_mode = held.settings.compute_mode.number();
-        Slot { card: held.card.clone(), instance, bus_id: held.card.bus_id(), compute_mode }
+        Slot { card: held.card.clone(), instance, bus_id: held.card.bus_id(), compute_mode, share: None }
     }
 
     /// What the hardware calls it: `GPU-…` or `MIG-…`.
@@ -51,7 +53,8 @@ impl Slot {
     /// Its multiprocessors.
     pub fn multiprocessors(&self) -> u32 {
         let whole = || Model::of_name(&self.card.model).map_or(1, |model| model.multiprocessors);
-        self.instance.as_ref().map_or_else(whole, |instance| instance.multiprocessors)
+        let all = self.instance.as_ref().map_or_else(whole, |instance| instance.multiprocessors);
+        self.share.map_or(all, |percent| (all * percent / 100).max(1))
     }
 
     /// Bytes that are still to be had of it.
@@ -164,7 +167,7 @@ pub fn destinations(slots: &[Slot], pairs: &[UuidPair], cards: &[CardUse]) -> Ou
             return Err(Code::INVALID_VALUE);
         }
         // The PCI address stays the old one.
-        chosen.push(Slot { bus_id: slot.bus_id.clone(), ..found.clone() });
+        chosen.push(Slot { bus_id: slot.bus_id.clone(), share: slot.share, ..found.clone() });
     }
     Ok(chosen)
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::codes::{Code, Outcome};
+use crate::driver::Driver;
 use crate::gate::Call;
 use crate::health::Health;
 use crate::signals;
@@ -118,6 +119,9 @@ impl Stream {
             wait_for(&after);
             if let Err(code) = job(self.health.check()) {
                 self.health.fail(code);
+                if let Ok(driver) = Driver::get() {
+                    driver.tell_fault();
+                }
             }
             self.queue().done += 1;
             self.changed.notify_all();

@@ -23,7 +23,18 @@ fn built() -> &'static Path {
         let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps").to_owned();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--manifest-path"]).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        cargo.args(["-p", "baton-sim-card", "-p", "baton-sim-cuda", "-p", "baton-sim-nvml", "-p", "baton-counter"]);
+        cargo.args([
+            "-p",
+            "baton-sim-card",
+            "-p",
+            "baton-sim-cuda",
+            "-p",
+            "baton-sim-nvml",
+            "-p",
+            "baton-sim-mps",
+            "-p",
+            "baton-counter",
+        ]);
         if folder.ends_with("release") {
             cargo.arg("--release");
         }
