@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use machine::{Driver, Killed, Machine, api::Api};
+use machine::api::{Api, Handle};
+use machine::{Driver, Killed, Machine};
 
 /// How often the process is stopped, each time somewhere else.
 const ROUNDS: usize = 60;
@@ -32,11 +33,12 @@ fn hammer() {
             scope.spawn(move || {
                 // SAFETY: the context is the driver's.
                 assert_eq!(unsafe { (api.set_current)(context) }, 0);
+                let (step, stream, state) = (api.kernel("baton_count_step"), api.stream(1), api.memory(16));
                 for round in 0.. {
-                    if thread % 3 == 0 {
-                        black_box(vec![1u8; 1 + round * 7919 % 300_000]);
-                    } else {
-                        use_memory(api, round);
+                    match thread % 3 {
+                        0 => drop(black_box(vec![1u8; 1 + round * 7919 % 300_000])),
+                        1 => use_memory(api, round),
+                        _ => use_stream(api, step, stream, state),
                     }
                     if done.fetch_add(1, Ordering::Relaxed) == 1000 {
                         println!("hammering");
@@ -59,6 +61,14 @@ fn use_memory(api: &Api, round: usize) {
         assert_eq!((api.free)(pointer), 0);
     }
     assert_eq!(sent, back);
+}
+
+fn use_stream(api: &Api, step: Handle, stream: Handle, state: u64) {
+    for _ in 0..5 {
+        assert_eq!(api.run(step, stream, &[state]), 0);
+    }
+    // SAFETY: a handle of ours.
+    assert_eq!(unsafe { (api.stream_synchronize)(stream) }, 0);
 }
 
 fn start(library: &str) -> Child {

@@ -12,7 +12,7 @@ fn slot(parts: &Parts, device: i32) -> Outcome<&Slot> {
     Ok(&parts.slots[parts.slot_of_device(device)?])
 }
 
-/// Copies `text` and a NUL into the `length` bytes at `to`, cut to fit.
+/// Copies `text` into the `length` bytes at `to`, cut to fit, and fills the rest with NULs, of which there is one at least.
 ///
 /// # Safety
 ///
@@ -20,10 +20,10 @@ fn slot(parts: &Parts, device: i32) -> Outcome<&Slot> {
 unsafe fn give_text(to: *mut c_char, length: i32, text: &str) -> Outcome {
     let room = usize::try_from(length).ok().filter(|room| *room > 0 && !to.is_null()).ok_or(Code::INVALID_VALUE)?;
     let bytes = &text.as_bytes()[..text.len().min(room - 1)];
-    // SAFETY: at most room - 1 bytes and the NUL are written.
+    // SAFETY: `room` bytes are written.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), bytes.len());
-        to.add(bytes.len()).write(0);
+        to.add(bytes.len()).write_bytes(0, room - bytes.len());
     }
     Ok(())
 }
