@@ -3,9 +3,7 @@
 mod machine;
 
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use machine::Machine;
 use machine::api::{Api, Handle};
@@ -139,111 +137,6 @@ fn an_illegal_address_breaks_the_context_for_good_and_no_other() {
         assert_eq!((api.allocate)(&raw mut pointer, 4096), 0);
     }
 }
-
-#[test]
-fn a_stream_works_while_the_program_goes_on() {
-    let (_machine, api, _) = open("h100");
-    let spin = api.kernel("baton_spin");
-    let (one, two) = (api.stream(1), api.stream(1));
-    let (begin, end) = (api.event(), api.event());
-    let start = Instant::now();
-    // SAFETY: handles of ours, and places for what comes back.
-    unsafe {
-        assert_eq!((api.event_query)(begin), 0, "never recorded");
-        assert_eq!((api.event_record)(begin, one), 0);
-        assert_eq!(api.run(spin, one, &[2000]), 0);
-        assert_eq!((api.event_record)(end, one), 0);
-        assert_eq!((api.stream_query)(one), 600, "a launch does not wait");
-        assert_eq!((api.event_query)(end), 600);
-        let mut milliseconds = 0.0;
-        assert_eq!((api.event_elapsed)(&raw mut milliseconds, begin, end), 600);
-        assert_eq!((api.stream_query)(two), 0, "another stream is idle");
-        // The other stream comes after the event.
-        assert_eq!((api.stream_wait)(two, end, 0), 0);
-        assert_eq!((api.stream_synchronize)(two), 0);
-        assert!(start.elapsed() >= Duration::from_secs(2));
-        assert_eq!([(api.event_query)(end), (api.stream_query)(one)], [0, 0]);
-        assert_eq!((api.event_elapsed)(&raw mut milliseconds, begin, end), 0);
-        assert!(milliseconds >= 2000.0, "{milliseconds}");
-        assert_eq!((api.stream_destroy)(two), 0);
-        assert_eq!((api.stream_query)(two), 400);
-    }
-}
-
-#[test]
-fn the_default_stream_and_blocking_streams_take_turns() {
-    let (_machine, api, _) = open("h100");
-    let (spin, step) = (api.kernel("baton_spin"), api.kernel("baton_count_step"));
-    let (blocking, state) = (api.stream(0), api.memory(16));
-    // SAFETY: a device pointer with room.
-    assert_eq!(unsafe { (api.set_8)(state, 0, 16) }, 0);
-    let start = Instant::now();
-    assert_eq!(api.run(spin, 0, &[150]), 0);
-    assert_eq!(api.run(step, blocking, &[state]), 0);
-    // A copy without a stream comes after both.
-    let counted = api.read(state, 8);
-    assert!(start.elapsed() >= Duration::from_millis(150));
-    assert_eq!(counted, 1u64.to_le_bytes());
-}
-
-#[test]
-fn functions_of_the_program_are_called_in_the_order_of_their_stream() {
-    static CALLED: AtomicU32 = AtomicU32::new(0);
-    unsafe extern "C" fn host(data: *mut c_void) {
-        // SAFETY: the sender lives until the stream is synchronised.
-        let tell = unsafe { &*data.cast::<mpsc::Sender<(u32, i32)>>() };
-        tell.send((CALLED.fetch_add(1, Ordering::SeqCst), 0)).expect("heard");
-    }
-    unsafe extern "C" fn callback(_: Handle, status: i32, data: *mut c_void) {
-        // SAFETY: as above.
-        let tell = unsafe { &*data.cast::<mpsc::Sender<(u32, i32)>>() };
-        tell.send((CALLED.fetch_add(1, Ordering::SeqCst), status)).expect("heard");
-    }
-    /// Holds the stream until it is told to go on.
-    unsafe extern "C" fn hold(data: *mut c_void) {
-        // SAFETY: the receiver lives until the stream is synchronised.
-        unsafe { &*data.cast::<mpsc::Receiver<()>>() }.recv().expect("told");
-    }
-    let (_machine, api, _) = open("h100");
-    let (go, mut going) = mpsc::channel::<()>();
-    let (stream, step, add) = (api.stream(0), api.kernel("baton_count_step"), api.kernel("baton_add"));
-    let (mut tell, hear) = mpsc::channel();
-    let (data, state) = ((&raw mut tell).cast::<c_void>(), api.memory(16));
-    // SAFETY: functions of the right kind, and a sender that lives until the end.
-    unsafe {
-        assert_eq!(api.run(step, stream, &[state]), 0);
-        assert_eq!((api.host_function)(stream, host, data), 0);
-        assert_eq!((api.stream_callback)(stream, callback, data, 0), 0);
-        assert_eq!((api.stream_synchronize)(stream), 0);
-        assert_eq!((hear.try_recv(), hear.try_recv()), (Ok((0, 0)), Ok((1, 0))));
-        assert_eq!((api.host_function)(stream, hold, (&raw mut going).cast()), 0);
-        assert_eq!(api.run(add, stream, &[8, 8, 8, 1]), 0);
-        assert_eq!((api.host_function)(stream, host, data), 0);
-        assert_eq!((api.stream_callback)(stream, callback, data, 0), 0);
-        go.send(()).expect("it holds");
-        assert_eq!((api.synchronize)(), 700);
-        assert_eq!(hear.try_recv(), Ok((2, 700)), "only the callback is told of the error");
-    }
-}
-
-#[test]
-fn memory_of_a_pool_comes_and_goes_with_its_stream() {
-    let (machine, api, _) = open("h100");
-    let stream = api.stream(1);
-    let mut pointer = 0;
-    // SAFETY: a place for a pointer.
-    unsafe {
-        assert_eq!((api.allocate_async)(&raw mut pointer, 8192, stream), 0);
-        assert_eq!((api.set_16_async)(pointer, 0x0201, 4096, stream), 0);
-        assert_eq!((api.stream_synchronize)(stream), 0);
-        assert_eq!(api.read(pointer, 4), [1, 2, 1, 2]);
-        assert_eq!((api.free_async)(pointer, stream), 0);
-        assert_eq!((api.stream_synchronize)(stream), 0);
-        assert_eq!((api.free_async)(pointer, stream), 1);
-    }
-    assert_eq!(machine.books()[0].bytes, 512 << 20);
-}
-
 #[test]
 fn contexts_keep_what_is_theirs_and_take_it_along() {
     let (machine, api, primary) = open("h100");
