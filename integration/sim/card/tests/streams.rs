@@ -55,13 +55,22 @@ fn the_default_stream_and_blocking_streams_take_turns() {
     let (blocking, state) = (api.stream(0), api.memory(16));
     // SAFETY: a device pointer with room.
     assert_eq!(unsafe { (api.set_8)(state, 0, 16) }, 0);
-    let start = Instant::now();
+    let (stepped, start) = (api.event(), Instant::now());
     assert_eq!(api.run(spin, 0, &[150]), 0);
+    assert_eq!(api.run(step, blocking, &[state]), 0);
+    // SAFETY: handles of ours.
+    unsafe {
+        assert_eq!((api.event_record)(stepped, blocking), 0);
+        assert_eq!((api.event_synchronize)(stepped), 0);
+    }
+    assert!(start.elapsed() >= Duration::from_millis(150), "the blocking stream comes after the default one");
+    let start = Instant::now();
+    assert_eq!(api.run(spin, blocking, &[150]), 0);
     assert_eq!(api.run(step, blocking, &[state]), 0);
     // A copy without a stream comes after both.
     let counted = api.read(state, 8);
     assert!(start.elapsed() >= Duration::from_millis(150));
-    assert_eq!(counted, 1u64.to_le_bytes());
+    assert_eq!(counted, 2u64.to_le_bytes());
 }
 
 #[test]

@@ -33,11 +33,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Gives a part its pages in one go.
-    pub fn populate(&self, offset: usize, length: usize) {
-        self.advise(offset, length, libc::MADV_POPULATE_WRITE);
-    }
-
     /// Advice changes speed only, so a kernel that does not take it does no harm.
     fn advise(&self, offset: usize, length: usize, advice: i32) {
         if let Some(start) = self.at(offset, length) {

@@ -9,7 +9,7 @@ use baton_sim_wire::{CommandOrders, RangeWanted, UuidPair};
 
 use crate::codes::{Code, Outcome};
 use crate::driver::{Driver, Parts};
-use crate::extent::{copy_data, copy_pages};
+use crate::extent::{read_data, write_data};
 use crate::mapping::Mapping;
 use crate::memory::{Block, Pinning, Place};
 use crate::pace::Pace;
@@ -52,14 +52,13 @@ pub fn to_host(driver: &Driver, orders: &CommandOrders) -> Outcome {
     let hosts = hosts.map_err(|_| Code::OUT_OF_MEMORY)?;
     let mut pace = Pace::of(orders.copy_rate);
     for (block, host) in parts.memory.blocks.values_mut().zip(hosts) {
-        let Place::Card { offset, mapping } = &block.place else { return Err(Code::ILLEGAL_STATE) };
+        let Place::Card { offset, .. } = block.place else { return Err(Code::ILLEGAL_STATE) };
         let Some(host) = host else {
             block.place = Place::Away;
             continue;
         };
         let memory = memories[block.slot].as_ref().ok_or(Code::UNKNOWN)?;
-        copy_data(memory.as_fd(), *offset, mapping, &host, &mut pace);
-        let offset = *offset;
+        read_data(memory.as_fd(), offset, &host, &mut pace).map_err(|_| Code::OPERATING_SYSTEM)?;
         block.place = Place::Host(Arc::new(host));
         session.free(parts.slots[block.slot].device(), offset)?;
     }
@@ -124,7 +123,7 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
         let memory = memories[block.slot].as_ref().ok_or(ruined(Code::UNKNOWN))?;
         let mapping =
             Mapping::of_card(memory.as_fd(), range.offset, range.bytes).map_err(|_| ruined(Code::OPERATING_SYSTEM))?;
-        copy_pages(host, &mapping, &mut pace);
+        write_data(host, memory.as_fd(), range.offset, &mut pace).map_err(|_| ruined(Code::OUT_OF_MEMORY))?;
         block.place = Place::Card { offset: range.offset, mapping: Arc::new(mapping) };
     }
     driver.connect(parts, Some(session));
