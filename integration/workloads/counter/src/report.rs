@@ -5,42 +5,24 @@
 //! answer:   "count STEP CHECKSUM GPU|- BYTES DAMAGED" or "error TEXT", newline
 //! ```
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 
+use baton_workload::asking::{self, Asking};
 use baton_workload::count::expected;
 
 use crate::run::Counter;
 
-/// Tried in this order, by who listens and by who asks.
-pub const SOCKETS: [&str; 3] = ["/run/counter.sock", "/tmp/counter.sock", "/counter.sock"];
-
-/// The longest line either side reads.
-const LONGEST_LINE: u64 = 4096;
-
-/// Listens at `socket` or the first place of [`SOCKETS`] that can be had.
-pub fn listen(socket: Option<&str>) -> Result<UnixListener, String> {
-    let mut why = String::new();
-    for path in socket.as_slice().iter().copied().chain(SOCKETS.into_iter().filter(|_| socket.is_none())) {
-        let _ = std::fs::remove_file(path);
-        match UnixListener::bind(path) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => why = format!("cannot listen at {path}: {error}"),
-        }
-    }
-    Err(why)
-}
-
-fn read_line(stream: &UnixStream) -> Result<String, String> {
-    let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line).map_err(|e| e.to_string())?;
-    Ok(line.trim_end().to_owned())
-}
+/// Where.
+pub const SOCKET: Asking =
+    Asking { who: "counter", places: ["/run/counter.sock", "/tmp/counter.sock", "/counter.sock"], longest_line: 4096 };
 
 /// Answers one question.
 pub fn answer(counter: &Counter, mut stream: &UnixStream) {
-    let line =
-        read_line(stream).and_then(|question| report(counter, &question)).unwrap_or_else(|e| format!("error {e}"));
+    let line = SOCKET
+        .read_line(stream)
+        .and_then(|question| report(counter, &question))
+        .unwrap_or_else(|e| format!("error {e}"));
     let _ = writeln!(stream, "{line}");
 }
 
@@ -60,10 +42,9 @@ fn report(counter: &Counter, question: &str) -> Result<String, String> {
 
 /// Asks the counter and prints its answer beside what it should be.
 pub fn ask(socket: Option<&str>, at_least: Option<u64>) -> Result<(), String> {
-    let mut stream = connect(socket)?;
-    let question = at_least.map_or_else(|| "status".to_owned(), |step| format!("wait {step}"));
-    writeln!(stream, "{question}").map_err(|e| format!("the counter has gone: {e}"))?;
-    let line = read_line(&stream)?;
+    let mut stream = SOCKET.connect(socket)?;
+    writeln!(stream, "{}", asking::question(at_least)).map_err(|e| format!("the counter has gone: {e}"))?;
+    let line = SOCKET.read_line(&stream)?;
     let words: Vec<&str> = line.split(' ').collect();
     let ["count", step, checksum, gpu, bytes, damaged] = words.as_slice() else {
         let why = line.strip_prefix("error ").unwrap_or("it closed the connection");
@@ -82,15 +63,4 @@ pub fn ask(socket: Option<&str>, at_least: Option<u64>) -> Result<(), String> {
         return Err(format!("{damaged} pieces of the additional memory are damaged"));
     }
     Ok(())
-}
-
-fn connect(socket: Option<&str>) -> Result<UnixStream, String> {
-    let mut why = String::new();
-    for path in socket.as_slice().iter().copied().chain(SOCKETS.into_iter().filter(|_| socket.is_none())) {
-        match UnixStream::connect(path) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => why = format!("no counter answers at {path}: {error}"),
-        }
-    }
-    Err(why)
 }

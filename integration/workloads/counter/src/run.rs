@@ -1,12 +1,13 @@
 //! Counting.
 
 use std::io::Write;
-use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use baton_workload::asking::serve;
 use baton_workload::pattern;
+use baton_workload::signals::end_on_signals;
 
 use crate::place::Place;
 use crate::report;
@@ -20,7 +21,7 @@ pub struct Settings {
     pub memory: u64,
     /// Count without a GPU.
     pub cpu: bool,
-    /// Where to listen; `None` for the first usable of [`report::SOCKETS`].
+    /// Where to listen; `None` for the first usable of [`report::SOCKET`].
     pub socket: Option<String>,
 }
 
@@ -63,9 +64,9 @@ impl Counter {
 pub fn run(settings: &Settings) -> Result<(), String> {
     end_on_signals();
     let place = if settings.cpu { Place::on_cpu() } else { Place::on_gpu(settings.memory)? };
-    let listener = report::listen(settings.socket.as_deref())?;
+    let listener = report::SOCKET.listen(settings.socket.as_deref())?;
     let counter = Arc::new(Counter { place, step: Mutex::new(0), stepped: Condvar::new(), damaged: AtomicU64::new(0) });
-    answer(listener, Arc::clone(&counter));
+    serve(listener, Arc::clone(&counter), report::answer);
     let mut step = 0;
     loop {
         counter.place.step()?;
@@ -91,27 +92,4 @@ fn progress(counter: &Counter, turn: u64) -> Result<(), String> {
         counter.damaged.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
-}
-
-fn answer(listener: UnixListener, counter: Arc<Counter>) {
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let counter = Arc::clone(&counter);
-            std::thread::spawn(move || report::answer(&counter, &stream));
-        }
-    });
-}
-
-/// The first process of a container gets no default action for signals.
-fn end_on_signals() {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
-        let handler = end as extern "C" fn(i32);
-        // SAFETY: the handler calls nothing but _exit.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
-}
-
-extern "C" fn end(signal: i32) {
-    // SAFETY: _exit may be called from a signal handler.
-    unsafe { libc::_exit(128 + signal) };
 }

@@ -1,8 +1,10 @@
 //! Running a workload: one thread makes steps, others answer.
 
-use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use baton_workload::asking::serve;
+use baton_workload::signals::end_on_signals;
 
 use crate::report::Report;
 use crate::socket;
@@ -28,7 +30,7 @@ pub struct Pace {
     pub interval: Duration,
     /// Steps after which it ends with its verdict; none: it goes on until it is killed.
     pub steps: Option<u64>,
-    /// Where to listen; none: the first usable of [`socket::PLACES`].
+    /// Where to listen; none: the first usable of [`socket::SOCKET`].
     pub socket: Option<String>,
 }
 
@@ -65,8 +67,8 @@ impl Shared {
 
 /// Makes steps until there are enough, answers on a socket, and judges the result.
 pub fn run(work: Box<dyn Work>, pace: &Pace) -> Result<(), String> {
-    let listener = socket::listen(pace.socket.as_deref())?;
-    let report = make_steps(work, pace, |shared| answer(listener, shared))?;
+    let listener = socket::SOCKET.listen(pace.socket.as_deref())?;
+    let report = make_steps(work, pace, |shared| serve(listener, shared, socket::answer))?;
     say(&report.json());
     report.verdict()
 }
@@ -93,27 +95,4 @@ fn say(line: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-fn answer(listener: UnixListener, shared: Arc<Shared>) {
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || socket::answer(&shared, &stream));
-        }
-    });
-}
-
-/// The first process of a container gets no default action for signals.
-fn end_on_signals() {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
-        let handler = end as extern "C" fn(i32);
-        // SAFETY: the handler calls nothing but _exit.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
-}
-
-extern "C" fn end(signal: i32) {
-    // SAFETY: _exit may be called from a signal handler.
-    unsafe { libc::_exit(128 + signal) };
 }
