@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use baton_tests::programs::built;
 use serde_json::Value;
@@ -137,12 +137,8 @@ fn outcomes(report: &Value) -> BTreeMap<&str, (&str, &str)> {
         .collect()
 }
 
-/// A machine has one kit at a time: what it starts has cgroups at the machine's top.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 #[test]
 fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let bare = Bare::with("cards", Some("h100x2"));
     let before = bare.files("baton-gpu-kit");
     let (done, report) = bare.run();
@@ -163,7 +159,6 @@ fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
 
 #[test]
 fn on_a_machine_without_a_driver_nothing_fails_and_the_report_says_why_nothing_was_tried() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let bare = Bare::with("none", None);
     let (done, report) = bare.run();
     assert!(done.status.success(), "{done:?}");

@@ -7,6 +7,7 @@
 //! ```
 //! A check is a function in a list ([`checks::ALL`]); it joins the kit by being added there.
 
+mod asked;
 mod bed;
 mod check;
 mod checks;

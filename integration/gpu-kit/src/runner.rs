@@ -19,11 +19,12 @@ pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
     let kit = kit::folder()?;
     let out = out.unwrap_or_else(|| kit.clone());
     std::fs::create_dir_all(&out).map_err(|err| format!("make {}: {err}", out.display()))?;
-    let scratch = kit.join(format!("scratch-{}", std::process::id()));
+    let id = unique()?;
+    let scratch = kit.join(format!("scratch-{id}"));
     std::fs::create_dir_all(&scratch).map_err(|err| format!("make {}: {err}", scratch.display()))?;
     // SAFETY: this process has one thread.
     unsafe {
-        std::env::set_var("BATON_KIT_ID", std::process::id().to_string());
+        std::env::set_var("BATON_KIT_ID", &id);
         std::env::set_var("BATON_KIT_SCRATCH", &scratch);
     }
     let chosen = |place| {
@@ -58,6 +59,13 @@ pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
     println!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun));
     println!("see {}", out.join("report.txt").display());
     Ok(failed == 0 && report.left.is_empty())
+}
+
+/// Names this run among all on the machine, those in other pid namespaces too: cgroups and a folder are called after it.
+fn unique() -> Result<String, String> {
+    const FILE: &str = "/proc/sys/kernel/random/uuid";
+    let uuid = std::fs::read_to_string(FILE).map_err(|err| format!("read {FILE}: {err}"))?;
+    Ok(uuid.chars().take_while(|digit| digit.is_ascii_hexdigit()).collect())
 }
 
 /// For what is not tried where no driver answers.

@@ -10,6 +10,8 @@ use baton_cuda::Driver;
 use crate::check::{Notes, Stop, Verdict, demand};
 use container::{Container, ok};
 
+use crate::asked::Asked;
+
 pub use moved::{cards, counter, family, hold, streams, train};
 
 /// What CRIU says of the kernel.

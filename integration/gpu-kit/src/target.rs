@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
+use crate::asked::{Asked, Status};
 use crate::kit;
 
 /// Longest wait until it answers: a large driver initialises in seconds.
@@ -17,17 +16,6 @@ pub struct Target {
     child: Child,
     socket: PathBuf,
     _folder: tempfile::TempDir,
-}
-
-/// What it says of itself, as far as it matters here.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Status {
-    /// Steps made.
-    pub step: u64,
-    /// Its card.
-    pub gpu: String,
-    /// How often the card had no room.
-    pub refused: u64,
 }
 
 impl Target {
@@ -63,6 +51,18 @@ impl Target {
         self.child.id().cast_signed()
     }
 
+    /// A number of kB in its /proc/PID/status.
+    pub fn kilobytes(&self, key: &str) -> Result<u64, String> {
+        let path = format!("/proc/{}/status", self.pid());
+        let text = std::fs::read_to_string(&path).map_err(|err| format!("read {path}: {err}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).ok_or_else(|| format!("no {key} in {path}"))
+    }
+}
+
+impl Asked for Target {
+    const STEPS_ON: u64 = 3;
+
     fn ask(&self, words: &[&str]) -> Result<Status, String> {
         let mut command: Command = kit::program("baton-workload")?;
         let done = command.args(words).arg("--socket").arg(&self.socket).output();
@@ -71,31 +71,6 @@ impl Target {
             return Err(String::from_utf8_lossy(&done.stderr).trim().to_owned());
         }
         serde_json::from_slice(&done.stdout).map_err(|err| format!("a workload said something else: {err}"))
-    }
-
-    /// Its verified status; an error where it finds itself wrong.
-    pub fn status(&self) -> Result<Status, String> {
-        self.ask(&["status"])
-    }
-
-    /// Its status once it has made so many steps.
-    pub fn wait(&self, step: u64) -> Result<Status, String> {
-        self.ask(&["wait", &step.to_string()])
-    }
-
-    /// It computes on, and right.
-    pub fn goes_on(&self) -> Result<Status, String> {
-        let now = self.status()?;
-        self.wait(now.step + 3)?;
-        self.status()
-    }
-
-    /// A number of kB in its /proc/PID/status.
-    pub fn kilobytes(&self, key: &str) -> Result<u64, String> {
-        let path = format!("/proc/{}/status", self.pid());
-        let text = std::fs::read_to_string(&path).map_err(|err| format!("read {path}: {err}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).ok_or_else(|| format!("no {key} in {path}"))
     }
 }
 

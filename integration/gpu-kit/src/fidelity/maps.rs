@@ -4,6 +4,7 @@ use baton_cuda::checkpoint::{Pair, State};
 use baton_cuda::{Driver, code};
 
 use super::refused;
+use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
 
@@ -77,7 +78,8 @@ pub fn other(notes: &mut Notes) -> Verdict {
     (map[0].1, map[1].1) = (map[1].0, map[0].0);
     let target = checkpointed(driver)?;
     goes_on(driver, &target, &map)?;
-    let now = target.status()?.gpu;
+    let status = target.status()?;
+    let now = status.gpu();
     notes.note(format!("it was on {}, it is on {now}", first.uuid()?));
     demand(now == second.uuid()?, || format!("it says that it is on {now}"))
 }

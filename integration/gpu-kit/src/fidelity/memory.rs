@@ -5,6 +5,7 @@ use std::time::Duration;
 use baton_cuda::{Context, DeviceMemory, Driver, code};
 
 use super::refused;
+use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
 

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{refused, timed};
+use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
 

@@ -4,8 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
+use crate::asked::{Asked, Status};
 use crate::bed;
 use crate::check::Notes;
 
@@ -15,26 +14,6 @@ pub const IMAGE: &str = "localhost/baton/counter:1";
 const RUNTIME: &str = "io.containerd.baton.v2";
 /// Longest wait for a workload to answer.
 const BEGIN_DEADLINE: Duration = Duration::from_secs(45);
-
-/// What a workload says of itself.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Status {
-    /// Steps that all of it has made.
-    pub step: u64,
-    /// Bytes of device memory beside the counts.
-    pub memory: u64,
-    /// Its counts.
-    pub parts: Vec<Part>,
-}
-
-/// One count.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Part {
-    /// Its checksum.
-    pub checksum: String,
-    /// Its card.
-    pub gpu: String,
-}
 
 /// Runs a command to its end, which must be a good one; what it printed.
 pub fn ok(words: &[&str]) -> Result<String, String> {
@@ -87,6 +66,19 @@ impl Container {
         ok(&[&["ctr", "task", "exec", "--exec-id", &exec, &self.id], command].concat())
     }
 
+    /// Saves it to an image of its name.
+    pub fn save(&self, notes: &mut Notes, options: &[&str]) -> Result<String, String> {
+        let (image, begun) = (format!("localhost/kit/{}:1", self.id), Instant::now());
+        ok(&[&["baton", "save", &self.id, &image], options].concat())
+            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
+        notes.note(format!("save: {} ms", begun.elapsed().as_millis()));
+        Ok(image)
+    }
+}
+
+impl Asked for Container {
+    const STEPS_ON: u64 = 10;
+
     fn ask(&self, question: &[&str]) -> Result<Status, String> {
         let line = [&["/workload"], question].concat();
         let end = Instant::now() + BEGIN_DEADLINE;
@@ -100,32 +92,6 @@ impl Container {
                 Err(why) => return Err(why),
             }
         }
-    }
-
-    /// Its verified status; an error where it finds itself wrong.
-    pub fn status(&self) -> Result<Status, String> {
-        self.ask(&["status"])
-    }
-
-    /// Its status once it has made so many steps.
-    pub fn wait(&self, step: u64) -> Result<Status, String> {
-        self.ask(&["wait", &step.to_string()])
-    }
-
-    /// It computes on, and right.
-    pub fn goes_on(&self) -> Result<Status, String> {
-        let now = self.status()?;
-        self.wait(now.step + 10)?;
-        self.status()
-    }
-
-    /// Saves it to an image of its name.
-    pub fn save(&self, notes: &mut Notes, options: &[&str]) -> Result<String, String> {
-        let (image, begun) = (format!("localhost/kit/{}:1", self.id), Instant::now());
-        ok(&[&["baton", "save", &self.id, &image], options].concat())
-            .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
-        notes.note(format!("save: {} ms", begun.elapsed().as_millis()));
-        Ok(image)
     }
 }
 

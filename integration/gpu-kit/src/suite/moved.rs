@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use baton_cuda::Driver;
 
-use super::container::{Container, Status, ok};
+use super::container::{Container, ok};
+use crate::asked::{Asked, Status};
 use crate::check::{Notes, Stop, Verdict, demand};
 
 /// Saves a workload in the middle, with its end, and restores it; what it said before and after.
