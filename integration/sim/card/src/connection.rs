@@ -163,7 +163,11 @@ impl<'m> Connection<'m> {
         let accounts = &mut state.hardware.accounts;
         let before = (accounts[index].settings, accounts[index].instances.clone());
         let made = administer::apply(&mut accounts[index], change);
-        let kept = self.machine.file.save(accounts).and_then(|()| capabilities::show(&self.machine.root, accounts));
+        let kept = if (accounts[index].settings, &accounts[index].instances) == (before.0, &before.1) {
+            Ok(())
+        } else {
+            self.machine.file.save(accounts).and_then(|()| capabilities::show(&self.machine.root, accounts))
+        };
         if let Err(error) = kept {
             (accounts[index].settings, accounts[index].instances) = before;
             return Reply::Refused { code: UNKNOWN, why: format!("cannot write it down: {error}") };

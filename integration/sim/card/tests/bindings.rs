@@ -12,11 +12,9 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/bindings
 const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/kernels/baton.ptx");
 
 #[test]
+#[ignore = "needs a Python with NVIDIA's packages, which BATON_TEST_PYTHONPATH names"]
 fn a_python_program_is_checkpointed_by_another_process_and_by_itself() {
-    let Some(packages) = std::env::var_os("BATON_TEST_PYTHONPATH") else {
-        println!("BATON_TEST_PYTHONPATH is not set: nothing was tested");
-        return;
-    };
+    let packages = std::env::var_os("BATON_TEST_PYTHONPATH").expect("BATON_TEST_PYTHONPATH");
     let machine = Machine::with("h100");
     let mut run = Command::new("python3");
     run.args([SCRIPT, KERNELS]).env("PYTHONPATH", packages);

@@ -5,16 +5,7 @@ mod machine;
 use std::ffi::{CStr, c_void};
 use std::time::Instant;
 
-use machine::Machine;
-use machine::api::{Api, Handle};
-
-/// A machine, and its driver with a context on the first card.
-fn open(cards: &str) -> (Machine, Api, Handle) {
-    let machine = Machine::with(cards);
-    let api = Api::load(&machine.library());
-    let context = api.open();
-    (machine, api, context)
-}
+use machine::open;
 
 #[test]
 fn memory_is_copied_set_and_described() {

@@ -7,16 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use machine::Machine;
-use machine::api::{Api, Handle};
-
-/// A machine, and its driver with a context on the first card.
-fn open(cards: &str) -> (Machine, Api, Handle) {
-    let machine = Machine::with(cards);
-    let api = Api::load(&machine.library());
-    let context = api.open();
-    (machine, api, context)
-}
+use machine::api::Handle;
+use machine::open;
 
 #[test]
 fn a_stream_works_while_the_program_goes_on() {

@@ -38,6 +38,11 @@ pub struct Config {
 const _: () = assert!(size_of::<Config>() == 56);
 
 impl Config {
+    /// Without attributes.
+    fn plain(grid: [u32; 3], block: [u32; 3], shared_bytes: u32, stream: Handle) -> Config {
+        Config { grid, block, shared_bytes, stream, attributes: std::ptr::null(), attribute_count: 0 }
+    }
+
     fn check(&self) -> Outcome {
         let fits =
             |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).all(|(size, most)| (1..=most).contains(size));
@@ -145,8 +150,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
     parameters: *const *const u8,
     extra: *const usize,
 ) -> i32 {
-    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-    let config = Config { grid, block, shared_bytes, stream, attributes: std::ptr::null(), attribute_count: 0 };
+    let config = Config::plain([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes, stream);
     // SAFETY: as the C caller promises.
     unsafe { launch("cuLaunchKernel", function, config, parameters, extra) }
 }
@@ -164,8 +168,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     stream: Handle,
     parameters: *const *const u8,
 ) -> i32 {
-    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-    let config = Config { grid, block, shared_bytes, stream, attributes: std::ptr::null(), attribute_count: 0 };
+    let config = Config::plain([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes, stream);
     // SAFETY: as the C caller promises.
     unsafe { launch("cuLaunchCooperativeKernel", function, config, parameters, std::ptr::null()) }
 }

@@ -66,6 +66,14 @@ pub struct Machine {
     _hardware: Killed,
 }
 
+/// A machine, and its driver loaded into the test, with a context on the first card.
+pub fn open(cards: &str) -> (Machine, api::Api, api::Handle) {
+    let machine = Machine::with(cards);
+    let api = api::Api::load(&machine.library());
+    let context = api.open();
+    (machine, api, context)
+}
+
 impl Machine {
     /// Installs a root and starts the hardware.
     pub fn with(cards: &str) -> Machine {
