@@ -1,82 +1,27 @@
 //! Cards are cut, set and given orders by several hands, and what was said to be done outlives the process that plays
 //! them.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod machine;
+
+use std::path::Path;
+use std::process::Output;
 
 use baton_sim_wire::{CardUse, Change, Channel, Reply, Request};
+use machine::{Machine, built};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_baton-sim-card");
-const DRIVER: &str = "580.95.05";
 /// `NVML_ERROR_INSUFFICIENT_RESOURCES`.
 const INSUFFICIENT_RESOURCES: i32 = 23;
 
-/// A driver root whose libraries are of no use.
-struct Machine {
-    folder: tempfile::TempDir,
-    hardware: Option<Child>,
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.kill();
+/// The first card.
+fn card(machine: &Machine) -> CardUse {
+    match channel(&machine.socket()).ask(&Request::Cards).expect("an answer").0 {
+        Reply::Cards { mut cards, .. } => cards.swap_remove(0),
+        other => panic!("{other:?}"),
     }
 }
 
-impl Machine {
-    fn with(cards: &str) -> Machine {
-        let folder = tempfile::tempdir().expect("folder");
-        for library in ["libbaton_sim_cuda.so", "libbaton_sim_nvml.so"] {
-            std::fs::write(folder.path().join(library), "").expect("written");
-        }
-        let mut machine = Machine { folder, hardware: None };
-        let libs = machine.folder.path().to_str().expect("a plain path").to_owned();
-        let done = machine.run(&["install", "--libs", &libs, "--cards", cards, "--seed", "test"]);
-        assert!(done.status.success(), "{done:?}");
-        machine.start();
-        machine
-    }
-
-    fn root(&self) -> PathBuf {
-        self.folder.path().join("root")
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(PROGRAM).args(arguments).arg("--root").arg(self.root()).output().expect("it runs")
-    }
-
-    fn start(&mut self) {
-        let serve = Command::new(PROGRAM).args(["serve", "--root"]).arg(self.root()).stdout(Stdio::piped()).spawn();
-        let mut serve = serve.expect("it runs");
-        let mut line = String::new();
-        BufReader::new(serve.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert!(line.starts_with("ready"), "{line:?}");
-        self.hardware = Some(serve);
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut hardware) = self.hardware.take() {
-            hardware.kill().expect("it ran");
-            hardware.wait().expect("it ended");
-        }
-    }
-
-    fn channel(&self) -> Channel {
-        channel(&self.root())
-    }
-
-    fn card(&self) -> CardUse {
-        match self.channel().ask(&Request::Cards).expect("an answer").0 {
-            Reply::Cards { mut cards, .. } => cards.swap_remove(0),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn channel(root: &Path) -> Channel {
-    let socket = root.join("lib/firmware/nvidia").join(DRIVER).join("gsp_ga10x.bin");
-    Channel::connect(&socket).expect("the hardware listens")
+fn channel(socket: &Path) -> Channel {
+    Channel::connect(socket).expect("the hardware listens")
 }
 
 fn administer(channel: &Channel, card: &str, change: Change) -> Reply {
@@ -90,13 +35,13 @@ fn text(output: &Output) -> String {
 #[test]
 fn two_hands_at_once_make_what_there_is_room_for_and_it_outlives_a_kill() {
     let mut machine = Machine::with("a100-40,h100");
-    let card = machine.card().card.uuid;
-    assert!(matches!(administer(&machine.channel(), &card, Change::Mig(true)), Reply::Done));
-    let root = machine.root();
+    let uuid = card(&machine).card.uuid;
+    let socket = machine.socket();
+    assert!(matches!(administer(&channel(&socket), &uuid, Change::Mig(true)), Reply::Done));
     let hand = || {
-        let (root, card) = (root.clone(), card.clone());
+        let (socket, card) = (socket.clone(), uuid.clone());
         std::thread::spawn(move || {
-            let channel = channel(&root);
+            let channel = channel(&socket);
             let answers =
                 (0..7).map(|_| administer(&channel, &card, Change::CreateGpuInstance { profile: 0, start: None }));
             answers.collect::<Vec<_>>()
@@ -116,7 +61,7 @@ fn two_hands_at_once_make_what_there_is_room_for_and_it_outlives_a_kill() {
     assert_eq!(made, [7, 8, 9, 10, 11, 12, 13], "seven slices, each made once");
     machine.kill();
     machine.start();
-    let again = machine.card();
+    let again = card(&machine);
     assert_eq!(again.instances.iter().map(|gpu| gpu.id).collect::<Vec<_>>(), made);
     assert!(again.settings.mig);
     assert!(machine.root().join("dev/nvidia-caps/nvidia-cap66").exists(), "the node of GPU instance 7");
@@ -151,7 +96,7 @@ fn what_cannot_be_is_refused_by_name() {
         let done = machine.run(&["serve"]);
         assert!(!done.status.success() && text(&done).contains(why), "{done:?}");
     }
-    let libs = machine.folder.path().to_str().expect("a plain path").to_owned();
+    let libs = built().to_str().expect("a plain path").to_owned();
     for cards in ["h100x99", "v100", "h100+90g"] {
         let done = machine.run(&["install", "--libs", &libs, "--cards", cards, "--seed", "test"]);
         assert!(!done.status.success() && text(&done).contains(cards), "{cards}: {done:?}");

@@ -10,7 +10,7 @@ use std::ffi::CString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Drop for Killed {
 pub struct Machine {
     folder: tempfile::TempDir,
     driver: String,
-    _hardware: Killed,
+    hardware: Option<Killed>,
 }
 
 /// A machine, and its driver loaded into the test, with a context on the first card.
@@ -87,13 +87,31 @@ impl Machine {
         let mut install = Command::new(built().join("baton-sim-card"));
         install.args(["install", "--cards", cards, "--seed", "test", "--driver", driver]);
         assert!(install.arg("--root").arg(&root).arg("--libs").arg(built()).status().expect("install").success());
+        let mut machine = Machine { folder, driver: driver.to_owned(), hardware: None };
+        machine.start();
+        machine
+    }
+
+    /// Starts the hardware.
+    pub fn start(&mut self) {
         let mut serve = Command::new(built().join("baton-sim-card"));
-        let serve = serve.arg("serve").arg("--root").arg(&root).stdout(Stdio::piped()).spawn().expect("serve");
+        let serve = serve.arg("serve").arg("--root").arg(self.root()).stdout(Stdio::piped()).spawn().expect("serve");
         let mut hardware = Killed(serve);
         let mut line = String::new();
         BufReader::new(hardware.0.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.starts_with("ready"), "{line:?}");
-        Machine { folder, driver: driver.to_owned(), _hardware: hardware }
+        self.hardware = Some(hardware);
+    }
+
+    /// Ends the hardware without a word.
+    pub fn kill(&mut self) {
+        drop(self.hardware.take());
+    }
+
+    /// Runs a verb of the hardware's program on this machine's root.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let mut verb = Command::new(built().join("baton-sim-card"));
+        verb.args(arguments).arg("--root").arg(self.root()).output().expect("it runs")
     }
 
     /// The driver root.
@@ -129,8 +147,8 @@ impl Machine {
 
     /// Gives the hardware an order.
     pub fn order(&self, order: &str) {
-        let mut verb = Command::new(built().join("baton-sim-card"));
-        assert!(verb.arg("order").arg(order).arg("--root").arg(self.root()).status().expect("order").success());
+        let done = self.run(&["order", order]);
+        assert!(done.status.success(), "{done:?}");
     }
 
     /// The books; they must balance.
@@ -142,8 +160,7 @@ impl Machine {
 
     /// Whether the books balance, and what they say.
     fn look(&self) -> (bool, Vec<Used>, String) {
-        let mut verb = Command::new(built().join("baton-sim-card"));
-        let output = verb.arg("books").arg("--root").arg(self.root()).output().expect("books");
+        let output = self.run(&["books"]);
         let text = String::from_utf8(output.stdout).expect("text");
         let books: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let cards = books["cards"].as_array().expect("cards").iter();
