@@ -25,7 +25,7 @@ impl Refusal {
 }
 
 /// `CUDA_ERROR_INVALID_VALUE`.
-const INVALID_VALUE: i32 = 1;
+pub(crate) const INVALID_VALUE: i32 = 1;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`.
@@ -63,7 +63,8 @@ pub struct Hardware {
     pub accounts: Vec<Account>,
     /// Who is connected.
     pub clients: HashMap<ClientId, Client>,
-    exported: HashMap<u64, (usize, u64)>,
+    /// Allocations that others may open, by key: the card and the offset.
+    pub(crate) exported: HashMap<u64, (usize, u64)>,
 }
 
 impl Hardware {
@@ -189,17 +190,22 @@ impl Hardware {
 
     /// Gives one allocation back. The range comes back when nobody else has it open.
     pub fn free(&mut self, client: ClientId, uuid: &str, offset: u64) -> Result<Vec<(usize, Range)>, Refusal> {
-        let device = self.device(uuid)?;
-        let account = &mut self.accounts[device.index];
-        if account.ranges.get(&offset).is_none_or(|held| held.owner != Some(client)) {
-            return Err(Refusal::new(INVALID_VALUE, format!("no allocation at {offset:#x} of {uuid}")));
-        }
-        let gone = account.let_go(|at, held| {
+        let index = self.card_of_own(client, uuid, offset)?;
+        let gone = self.accounts[index].let_go(|at, held| {
             if at == offset {
                 held.owner = None;
             }
         });
-        Ok(gone.into_iter().map(|range| (device.index, range)).collect())
+        Ok(gone.into_iter().map(|range| (index, range)).collect())
+    }
+
+    /// The card on which this client has taken the allocation at that place of that device.
+    pub(crate) fn card_of_own(&self, client: ClientId, uuid: &str, offset: u64) -> Result<usize, Refusal> {
+        let index = self.device(uuid)?.index;
+        if self.accounts[index].ranges.get(&offset).is_none_or(|held| held.owner != Some(client)) {
+            return Err(Refusal::new(INVALID_VALUE, format!("no allocation at {offset:#x} of {uuid}")));
+        }
+        Ok(index)
     }
 
     /// Takes everything from a client. What nobody has any more comes back, to be emptied.
@@ -215,47 +221,6 @@ impl Hardware {
         }
         self.exported.retain(|_, (index, offset)| self.accounts[*index].ranges.contains_key(offset));
         gone
-    }
-
-    /// Lets others open an allocation by `key`; one that is exported already keeps its first key.
-    pub fn export(&mut self, client: ClientId, uuid: &str, offset: u64, key: u64) -> Result<u64, Refusal> {
-        let device = self.device(uuid)?;
-        if self.accounts[device.index].ranges.get(&offset).is_none_or(|held| held.owner != Some(client)) {
-            return Err(Refusal::new(INVALID_VALUE, format!("no allocation at {offset:#x} of {uuid}")));
-        }
-        let place = (device.index, offset);
-        let known = self.exported.iter().find(|(_, other)| **other == place).map(|(known, _)| *known);
-        let key = known.unwrap_or(key);
-        self.exported.insert(key, place);
-        Ok(key)
-    }
-
-    /// Opens what another process has exported.
-    pub fn import(&mut self, client: ClientId, key: u64) -> Result<(usize, Range), Refusal> {
-        let unknown = || Refusal::new(INVALID_VALUE, "nothing is exported by that handle");
-        let (index, offset) = *self.exported.get(&key).ok_or_else(unknown)?;
-        let held = self.accounts[index].ranges.get_mut(&offset).filter(|held| held.owner.is_some());
-        let held = held.ok_or_else(unknown)?;
-        held.importers.push(client);
-        Ok((index, Range { offset, bytes: held.bytes }))
-    }
-
-    /// Lets go of what was opened.
-    pub fn import_gone(&mut self, client: ClientId, key: u64) -> Result<Vec<(usize, Range)>, Refusal> {
-        let unknown = || Refusal::new(INVALID_VALUE, "nothing is opened by that handle");
-        let (index, offset) = *self.exported.get(&key).ok_or_else(unknown)?;
-        let account = &mut self.accounts[index];
-        if account.ranges.get(&offset).is_none_or(|held| !held.importers.contains(&client)) {
-            return Err(unknown());
-        }
-        let gone = account.let_go(|at, held| {
-            if at == offset
-                && let Some(place) = held.importers.iter().position(|importer| *importer == client)
-            {
-                held.importers.remove(place);
-            }
-        });
-        Ok(gone.into_iter().map(|range| (index, range)).collect())
     }
 
     /// Each card and what holds it.
@@ -327,26 +292,6 @@ mod tests {
         for bytes in [0, u64::MAX, u64::MAX - 4096, 1 << 62] {
             assert!(hardware.claim(1, &[], &[want(&first, bytes), want(&first, bytes)]).is_err(), "{bytes}");
         }
-        assert_eq!(hardware.accounts[0].used(), 0);
-    }
-
-    #[test]
-    fn an_exported_allocation_lives_as_long_as_somebody_has_it_open() {
-        let (mut hardware, first, _) = machine();
-        hardware.claim(1, &[], &[want(&first, GIB)]).expect("room");
-        assert!(hardware.import(2, 77).is_err(), "nothing is exported yet");
-        assert!(hardware.export(2, &first, 0, 77).is_err(), "it is not his");
-        assert_eq!(hardware.export(1, &first, 0, 77), Ok(77));
-        assert_eq!(hardware.export(1, &first, 0, 78), Ok(77), "it keeps its key");
-        let range = Range { offset: 0, bytes: GIB };
-        assert_eq!(hardware.import(2, 77), Ok((0, range)));
-        assert_eq!(hardware.import(3, 77), Ok((0, range)));
-        assert_eq!(hardware.free(1, &first, 0), Ok(Vec::new()));
-        assert!(hardware.import(4, 77).is_err(), "its owner has let go");
-        assert_eq!(hardware.import_gone(2, 77), Ok(Vec::new()));
-        assert!(hardware.import_gone(2, 77).is_err(), "once is enough");
-        assert_eq!(hardware.accounts[0].used(), GIB);
-        assert_eq!(hardware.release(3), [(0, range)]);
         assert_eq!(hardware.accounts[0].used(), 0);
     }
 

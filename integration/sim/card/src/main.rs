@@ -12,6 +12,7 @@ mod memory;
 mod old_driver;
 mod orders;
 mod serve;
+mod sharing;
 mod spec;
 mod state_file;
 mod tickets;

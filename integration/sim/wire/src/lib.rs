@@ -9,17 +9,18 @@
 //!
 //! Bulk data never travels: card memory is a memfd that the hardware hands over and both sides map.
 
+mod card;
+mod deed;
 mod frame;
 mod message;
 mod mig;
 mod mps;
 mod root;
 
+pub use card::{Card, CardUse, Ledger, MOST_CARDS, MOST_RANGES, ProcessUse, Range, RangeWanted};
+pub use deed::{CommandOrders, Deed, FaultAction, UuidPair};
 pub use frame::{Channel, LONGEST_FRAME};
-pub use message::{
-    Card, CardUse, CommandOrders, Deed, FaultAction, Ledger, MOST_CARDS, MOST_RANGES, ProcessUse, Range, RangeWanted,
-    Reply, Request, UuidPair,
-};
+pub use message::{Reply, Request};
 pub use mig::{Change, ComputeInstance, ComputeMode, GpuInstance, InstanceId, Placement, Settings};
 pub use mps::{
     MPS_CLIENT_TERMINATED, MPS_CONNECTION_FAILED, MPS_MAX_CLIENTS_REACHED, MPS_SERVER_NOT_READY, MPS_SOCKET, MpsReply,
