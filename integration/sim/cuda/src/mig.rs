@@ -1,11 +1,9 @@
 //! MIG devices: those that the process may use, of which CUDA shows it one.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
 
 use baton_sim_model::{CAPABILITY_MAJOR, Capability, ComputeProfile, GpuProfile, Model};
-use baton_sim_wire::{CardUse, ComputeInstance, DriverRoot, GpuInstance, InstanceId};
+use baton_sim_wire::{CardUse, ComputeInstance, DriverRoot, GpuInstance, InstanceId, device_opens};
 
 use crate::nodes::major_of;
 
@@ -73,19 +71,8 @@ pub fn is_open_to_us(root: &DriverRoot, minor: u32, id: InstanceId) -> bool {
     let major = major_of(&devices, "nvidia-caps").unwrap_or(CAPABILITY_MAJOR);
     let guards = [Capability::GpuInstance(minor, id.gpu), Capability::ComputeInstance(minor, id)];
     let folder = root.path().join("dev/nvidia-caps");
-    guards.iter().all(|guard| opens(&folder.join(format!("nvidia-cap{}", guard.minor())), major, guard.minor()))
-}
-
-/// No driver stands behind the number, so an `open` that is allowed ends in `ENXIO`.
-fn opens(path: &Path, major: u32, minor: u32) -> bool {
-    let Ok(facts) = fs::metadata(path) else { return false };
-    if !facts.file_type().is_char_device() || facts.rdev() != libc::makedev(major, minor) {
-        return false;
-    }
-    match fs::OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
-        Ok(_) => true,
-        Err(error) => error.raw_os_error() == Some(libc::ENXIO),
-    }
+    let opens = |minor: u32| device_opens(&folder.join(format!("nvidia-cap{minor}")), (major, minor), false);
+    guards.iter().all(|guard| opens(guard.minor()))
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 //! `/dev/nvidia-caps`, and grants all of them to a process with `CAP_SYS_ADMIN`.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use baton_sim_model::{CAPABILITY_MAJOR, Capability};
-use baton_sim_wire::InstanceId;
+use baton_sim_wire::{InstanceId, device_opens};
 
 /// The bit of `CAP_SYS_ADMIN` (linux/capability.h).
 const SYS_ADMIN: u32 = 21;
@@ -16,7 +15,7 @@ const SYS_ADMIN: u32 = 21;
 /// Whether this process has a capability of the driver whose nodes lie below `root`.
 pub fn has(root: &Path, capability: Capability) -> bool {
     let node = root.join("dev/nvidia-caps").join(format!("nvidia-cap{}", capability.minor()));
-    opens(&node, capability.minor()) || is_system_administrator()
+    device_opens(&node, (CAPABILITY_MAJOR, capability.minor()), false) || is_system_administrator()
 }
 
 /// Whether this process may see all instances of all cards.
@@ -34,18 +33,6 @@ pub fn sees(root: &Path, minor: u32, instance: InstanceId) -> bool {
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no precondition.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// No driver stands behind the number, so an `open` that is allowed ends in `ENXIO`.
-fn opens(path: &Path, minor: u32) -> bool {
-    let Ok(facts) = fs::metadata(path) else { return false };
-    if !facts.file_type().is_char_device() || facts.rdev() != libc::makedev(CAPABILITY_MAJOR, minor) {
-        return false;
-    }
-    match fs::OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
-        Ok(_) => true,
-        Err(error) => error.raw_os_error() == Some(libc::ENXIO),
-    }
 }
 
 /// Only the first user namespace's counts, as for the kernel's `capable`.
@@ -74,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_node_opens_nothing() {
-        assert!(!opens(Path::new("/dev/null"), 3));
-        assert!(!opens(Path::new("/nowhere"), 3));
+        assert!(!device_opens(Path::new("/dev/null"), (CAPABILITY_MAJOR, 3), false));
+        assert!(!device_opens(Path::new("/nowhere"), (CAPABILITY_MAJOR, 3), false));
     }
 }

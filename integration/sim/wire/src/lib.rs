@@ -26,7 +26,7 @@ pub use mps::{
     MPS_CLIENT_TERMINATED, MPS_CONNECTION_FAILED, MPS_MAX_CLIENTS_REACHED, MPS_SERVER_NOT_READY, MPS_SOCKET, MpsReply,
     MpsRequest,
 };
-pub use root::{DEFAULT_DRIVER, DriverRoot, HARDWARE_FILE, SOCKET_FILE, node_is_open_to_us};
+pub use root::{DEFAULT_DRIVER, DriverRoot, HARDWARE_FILE, SOCKET_FILE, device_opens};
 
 /// What one CUDA context costs on a card, in bytes. Real contexts cost 300 to 600 MiB on these models.
 pub const CONTEXT_BYTES: u64 = 512 << 20;

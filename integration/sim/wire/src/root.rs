@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, OsStr, c_void};
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -76,23 +75,24 @@ impl DriverRoot {
     }
 }
 
-/// Whether this process may open the node: it must be character device 195:`minor`. No driver stands behind it, so an
-/// allowed `open` ends in `ENXIO`; one that the device cgroup forbids ends in `EPERM`.
-pub fn node_is_open_to_us(path: &Path, minor: u32) -> bool {
-    let Ok(facts) = fs::metadata(path) else { return false };
-    if !facts.file_type().is_char_device() || facts.rdev() != libc::makedev(195, minor) {
-        return false;
-    }
-    let opened =
-        fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path);
-    match opened {
-        Ok(_) => true,
-        Err(error) => is_no_driver(&error),
-    }
+/// Whether this process may open the node of a card, or the control node, for reading and writing.
+fn node_is_open_to_us(path: &Path, minor: u32) -> bool {
+    device_opens(path, (195, minor), true)
 }
 
-fn is_no_driver(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENXIO)
+/// Whether this process may open the node, to write to it too if `write`: it must be the character device with that major
+/// and minor number. No driver stands behind it, so an allowed `open` ends in `ENXIO`; one that the device cgroup forbids
+/// ends in `EPERM`.
+pub fn device_opens(path: &Path, (major, minor): (u32, u32), write: bool) -> bool {
+    let Ok(facts) = fs::metadata(path) else { return false };
+    if !facts.file_type().is_char_device() || facts.rdev() != libc::makedev(major, minor) {
+        return false;
+    }
+    let mut options = fs::OpenOptions::new();
+    match options.read(true).write(write).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
+        Ok(_) => true,
+        Err(error) => error.raw_os_error() == Some(libc::ENXIO),
+    }
 }
 
 fn library_path(symbol: *const c_void) -> Option<PathBuf> {
