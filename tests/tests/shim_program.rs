@@ -61,3 +61,39 @@ fn what_a_shim_that_was_killed_left_is_removed_even_when_its_records_are_damaged
         node.no_trace_is_left();
     }
 }
+
+/// containerd groups the containers of a pod by this label and annotation.
+const SANDBOX: &str = "io.kubernetes.cri.sandbox-id=pod";
+
+#[test]
+fn a_shim_goes_on_serving_when_the_folder_that_it_was_started_in_is_gone() {
+    let node = Machine::start("shim-folder-gone", "none");
+    let run = |id: &str| {
+        node.ok(&[
+            "ctr",
+            "run",
+            "-d",
+            "--runtime",
+            RUNTIME,
+            "--label",
+            SANDBOX,
+            "--annotation",
+            SANDBOX,
+            IMAGE,
+            id,
+            "/bin/sleep",
+            "100000",
+        ]);
+    };
+    run("pod");
+    let shim = node.shim_of("pod");
+    run("second");
+    for verb in [&["ctr", "task", "delete", "--force", "pod"][..], &["ctr", "container", "delete", "pod"]] {
+        node.ok(verb);
+    }
+    // So does one whose containerd was killed before it knew of it: the next containerd removes the folder.
+    run("third");
+    run("pod");
+    assert_eq!((node.shim_of("pod"), node.shims()), (shim, 1), "one shim, and the same");
+    node.ok(&["ctr", "task", "exec", "--exec-id", "e", "third", "/bin/true"]);
+}

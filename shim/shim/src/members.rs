@@ -25,7 +25,8 @@ struct Member {
 }
 
 /// Writes down that the shim whose bundle is the working folder serves the container of that engine. The shim's own is
-/// not written down.
+/// not written down; nor is any once that folder is gone, since nobody clears up by it: the shim's own container went
+/// first, or its containerd was killed before it knew of the shim, and the next one has removed the folder.
 ///
 /// # Errors
 /// `FILE`, `NO_SPACE`.
@@ -38,7 +39,15 @@ pub fn note(id: &str, engine: &Engine) -> Result<()> {
     }
     let text = serde_json::to_vec(&Member { engine: engine.clone(), bundle })
         .map_err(|err| Fault::new(baton_fault::Code::System, what(), err))?;
-    fs::create_dir_all(FOLDER).and_then(|()| fs::write(Path::new(FOLDER).join(id), text)).attempt(what)
+    match fs::create_dir_all(FOLDER).and_then(|()| fs::write(Path::new(FOLDER).join(id), text)) {
+        Err(_) if is_gone(Path::new(".")) => Ok(()),
+        written => written.attempt(what),
+    }
+}
+
+/// Whether the folder has no name any more.
+fn is_gone(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|folder| folder.nlink() == 0)
 }
 
 /// Forgets it.
