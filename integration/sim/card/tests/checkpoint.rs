@@ -150,6 +150,22 @@ fn a_process_without_cuda_is_told_apart() {
 }
 
 #[test]
+fn a_process_is_also_known_by_the_id_of_the_drivers_thread() {
+    let machine = Machine::with("h100");
+    let counter = machine.counter(&[]);
+    let (driver, pid) = (machine.driver(), counter.pid());
+    let (found, thread) = driver.thread(pid);
+    assert_eq!(found, 0);
+    assert_ne!(thread, pid);
+    assert_eq!(driver.thread(thread), (0, thread));
+    assert_eq!(driver.state(thread), (0, 0));
+    assert_eq!([driver.lock(thread, 5000), driver.checkpoint(thread)], [0, 0]);
+    assert_eq!([driver.state(thread), driver.state(pid)], [(0, 2); 2]);
+    assert_eq!([driver.restore(thread, &[]), driver.unlock(thread)], [0, 0]);
+    assert!(counter.ask(&["status"]).right);
+}
+
+#[test]
 fn a_job_that_sees_no_card_is_told_so_and_one_without_a_gpu_counts() {
     let machine = Machine::with("none");
     let counter = machine.counter(&["--cpu"]);

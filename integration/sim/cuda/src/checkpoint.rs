@@ -26,6 +26,14 @@ fn thread_of(pid: i32) -> Outcome<i32> {
         .ok_or(Code::INVALID_VALUE)
 }
 
+/// The process that `id` is a thread of, as the caller numbers it. CRIU's CUDA plugin asks for the state of a process by the
+/// id of the driver's thread in it (`cuda_plugin_pause_devices`, CRIU 4.1 and newer).
+fn process_of(id: i32) -> Outcome<i32> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).map_err(|_| Code::INVALID_VALUE)?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    process.and_then(|number| number.trim().parse().ok()).ok_or(Code::INVALID_VALUE)
+}
+
 /// Has the target's driver thread do something and waits for the outcome; the state afterwards comes along. `name` is
 /// that of the C function, for faults that are ordered for the caller.
 fn command(name: &str, pid: i32, deed: Deed) -> Outcome<u32> {
@@ -33,6 +41,7 @@ fn command(name: &str, pid: i32, deed: Deed) -> Outcome<u32> {
     if !DriverVersion::of(root.version()).has_checkpoint() {
         return Err(Code::NOT_SUPPORTED);
     }
+    let pid = process_of(pid)?;
     let tid = thread_of(pid)?;
     let channel = Channel::connect(&root.socket()).map_err(|_| Code::NOT_INITIALIZED)?;
     let ask = |request: &Request| channel.ask::<_, Reply>(request).map_err(|_| Code::OPERATING_SYSTEM);
