@@ -57,6 +57,7 @@ fn text(code: i32) -> &'static CStr {
         27 => c"Not ready",
         28 => c"GPU not found",
         29 => c"Invalid state",
+        30 => c"Reset type not supported",
         _ => c"Unknown Error",
     }
 }

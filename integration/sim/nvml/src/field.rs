@@ -2,6 +2,7 @@
 
 use crate::codes::Code;
 use crate::handle::Handle;
+use crate::layout::layout;
 use crate::library::{Library, call};
 use crate::pointer::List;
 use crate::{figures, power};
@@ -20,6 +21,8 @@ struct Field {
     outcome: i32,
     value: u64,
 }
+
+layout!(Field, 40: id 0, scope 4, timestamp 8, latency 16, kind 24, outcome 28, value 32);
 
 /// The fields of nvml.h that are known here.
 fn value(library: &Library, device: Handle, id: u32) -> Result<u32, Code> {
@@ -53,14 +56,4 @@ extern "C" fn nvmlDeviceGetFieldValues(device: Handle, count: i32, fields: List<
             };
         })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_struct_has_the_size_of_the_header() {
-        assert_eq!(size_of::<Field>(), 40);
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::codes::{Code, Outcome};
 use crate::handle::{Handle, Target};
+use crate::layout::layout;
 use crate::library::{Library, call};
 use crate::mig_device;
 use crate::pointer::{Place, Text, Versioned};
@@ -21,6 +22,8 @@ struct Uuid {
     kind: u32,
     value: [u8; UUID_ASCII],
 }
+
+layout!(Uuid, 52: version 0, kind 4, value 8);
 
 impl Library {
     fn card_handle(&self, wanted: impl Fn(usize) -> bool) -> Outcome<Handle> {

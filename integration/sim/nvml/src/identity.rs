@@ -4,6 +4,7 @@ use baton_sim_wire::Card;
 
 use crate::codes::{Code, Outcome};
 use crate::handle::{Handle, Target};
+use crate::layout::layout;
 use crate::library::{Library, call};
 use crate::mig_device;
 use crate::pointer::{Place, TextPlace, Versioned, padded};
@@ -18,6 +19,8 @@ struct PciNumbers {
     device_id: u32,
     subsystem_id: u32,
 }
+
+layout!(PciNumbers, 36: legacy_bus_id 0, domain 16, bus 20, device 24, device_id 28, subsystem_id 32);
 
 impl PciNumbers {
     fn of(card: &Card) -> PciNumbers {
@@ -39,6 +42,8 @@ struct PciInfo {
     bus_id: [u8; 32],
 }
 
+layout!(PciInfo, 68: numbers 0, bus_id 36);
+
 /// `nvmlPciInfoExt_v1_t`.
 #[repr(C)]
 struct PciInfoExt {
@@ -52,6 +57,11 @@ struct PciInfoExt {
     sub_class: u32,
     bus_id: [u8; 32],
 }
+
+layout!(
+    PciInfoExt, 64: version 0, domain 4, bus 8, device 12, device_id 16, subsystem_id 20, base_class 24, sub_class 28,
+    bus_id 32
+);
 
 /// A PCI display controller that drives no display (PCI code and ID assignment: class 03, subclass 02).
 const CLASS: (u32, u32) = (3, 2);
@@ -213,8 +223,8 @@ mod tests {
     use crate::pointer::struct_version;
 
     #[test]
-    fn structs_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<PciInfo>(), 68);
+    fn a_versioned_struct_has_the_version_that_the_bindings_give() {
+        // nvmlPciInfoExt_v1 of pynvml.py
         assert_eq!(struct_version::<PciInfoExt>(1), 0x0100_0040);
     }
 }

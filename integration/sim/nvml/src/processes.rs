@@ -4,6 +4,7 @@ use baton_sim_wire::ProcessUse;
 
 use crate::codes::{Code, Outcome};
 use crate::handle::{Handle, Target};
+use crate::layout::layout;
 use crate::library::{Library, call};
 use crate::mig_device;
 use crate::permission;
@@ -16,6 +17,8 @@ struct Process {
     bytes: u64,
 }
 
+layout!(Process, 16: pid 0, bytes 8);
+
 /// `nvmlProcessInfo_v2_t`, and `nvmlProcessInfo_t` of version 3.
 #[repr(C)]
 struct ProcessOfInstance {
@@ -25,12 +28,16 @@ struct ProcessOfInstance {
     compute_instance: u32,
 }
 
+layout!(ProcessOfInstance, 24: pid 0, bytes 8, gpu_instance 16, compute_instance 20);
+
 /// `nvmlProcessDetail_v1_t`.
 #[repr(C)]
 struct ProcessDetail {
     first: ProcessOfInstance,
     protected_bytes: u64,
 }
+
+layout!(ProcessDetail, 32: first 0, protected_bytes 24);
 
 /// `nvmlProcessDetailList_v1_t`.
 #[repr(C)]
@@ -40,6 +47,8 @@ struct DetailList {
     count: u32,
     list: List<ProcessDetail>,
 }
+
+layout!(DetailList, 24: version 0, mode 4, count 8, list 16);
 
 impl Clone for DetailList {
     fn clone(&self) -> Self {
@@ -176,10 +185,7 @@ mod tests {
     use crate::pointer::struct_version;
 
     #[test]
-    fn structs_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<Process>(), 16);
-        assert_eq!(size_of::<ProcessOfInstance>(), 24);
-        assert_eq!(size_of::<ProcessDetail>(), 32);
+    fn a_versioned_struct_has_the_version_that_the_bindings_give() {
         // nvmlProcessDetailList_v1 of pynvml.py
         assert_eq!(struct_version::<DetailList>(1), 0x0100_0018);
     }

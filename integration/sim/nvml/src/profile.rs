@@ -5,6 +5,7 @@ use baton_sim_model::{ComputeProfile, GpuProfile, MigTable};
 use crate::codes::{Code, Outcome};
 use crate::gpu_instance::{self, Found};
 use crate::handle::{GpuInstanceHandle, Handle};
+use crate::layout::layout;
 use crate::library::{Library, Now, call};
 use crate::pointer::{List, Place, Versioned, padded, struct_version};
 use crate::profile_layout::{
@@ -26,6 +27,8 @@ pub struct PlacementInfo {
     /// How many.
     pub size: u32,
 }
+
+layout!(PlacementInfo, 8: start 0, size 4);
 
 /// `3g.20gb`, or `1c.3g.20gb` for a part of one.
 pub fn compute_name(of: &GpuProfile, slices: u32) -> String {

@@ -2,6 +2,8 @@
 
 use baton_sim_model::GpuProfile;
 
+use crate::layout::layout;
+
 /// What all versions of a GPU instance's profile say after their first members.
 #[repr(C)]
 pub struct GpuCounts {
@@ -14,6 +16,11 @@ pub struct GpuCounts {
     pub jpeg_decoders: u32,
     pub ofa: u32,
 }
+
+layout!(
+    GpuCounts, 32: slices 0, instances 4, multiprocessors 8, copy_engines 12, decoders 16, encoders 20, jpeg_decoders 24,
+    ofa 28
+);
 
 impl GpuCounts {
     /// Those of a profile.
@@ -40,6 +47,8 @@ pub struct GpuProfileInfo {
     pub mebibytes: u64,
 }
 
+layout!(GpuProfileInfo, 48: id 0, p2p 4, counts 8, mebibytes 40);
+
 /// `nvmlGpuInstanceProfileInfo_v2_t`.
 #[repr(C)]
 pub struct GpuProfileInfoV2 {
@@ -51,6 +60,8 @@ pub struct GpuProfileInfoV2 {
     pub name: [u8; 96],
 }
 
+layout!(GpuProfileInfoV2, 152: version 0, id 4, p2p 8, counts 12, mebibytes 48, name 56);
+
 /// `nvmlGpuInstanceProfileInfo_v3_t`.
 #[repr(C)]
 pub struct GpuProfileInfoV3 {
@@ -61,6 +72,8 @@ pub struct GpuProfileInfoV3 {
     pub name: [u8; 96],
     pub capabilities: u32,
 }
+
+layout!(GpuProfileInfoV3, 152: version 0, id 4, counts 8, mebibytes 40, name 48, capabilities 144);
 
 /// What all versions of a compute instance's profile say: `nvmlComputeInstanceProfileInfo_t`.
 #[repr(C)]
@@ -76,6 +89,11 @@ pub struct ComputeProfileInfo {
     pub ofa: u32,
 }
 
+layout!(
+    ComputeProfileInfo, 36: id 0, slices 4, instances 8, multiprocessors 12, copy_engines 16, decoders 20, encoders 24,
+    jpeg_decoders 28, ofa 32
+);
+
 /// `nvmlComputeInstanceProfileInfo_v2_t`.
 #[repr(C)]
 pub struct ComputeProfileInfoV2 {
@@ -84,6 +102,8 @@ pub struct ComputeProfileInfoV2 {
     pub name: [u8; 96],
 }
 
+layout!(ComputeProfileInfoV2, 136: version 0, first 4, name 40);
+
 /// `nvmlComputeInstanceProfileInfo_v3_t`.
 #[repr(C)]
 pub struct ComputeProfileInfoV3 {
@@ -91,18 +111,18 @@ pub struct ComputeProfileInfoV3 {
     pub capabilities: u32,
 }
 
+layout!(ComputeProfileInfoV3, 140: second 0, capabilities 136);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pointer::struct_version;
 
     #[test]
-    fn structs_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<GpuProfileInfo>(), 48);
+    fn versioned_structs_have_the_versions_that_the_bindings_give() {
         // nvmlGpuInstanceProfileInfo_v2 and nvmlComputeInstanceProfileInfo_v2 of pynvml.py
         assert_eq!(struct_version::<GpuProfileInfoV2>(2), 0x0200_0098);
         assert_eq!(struct_version::<GpuProfileInfoV3>(3), 0x0300_0098);
-        assert_eq!(size_of::<ComputeProfileInfo>(), 36);
         assert_eq!(struct_version::<ComputeProfileInfoV2>(2), 0x0200_0088);
         assert_eq!(struct_version::<ComputeProfileInfoV3>(3), 0x0300_008c);
     }

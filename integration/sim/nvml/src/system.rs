@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::codes::Code;
+use crate::layout::layout;
 use crate::library::call;
 use crate::pointer::{Place, TextPlace, Versioned, padded};
 
@@ -12,6 +13,8 @@ struct BranchInfo {
     version: u32,
     branch: [u8; 80],
 }
+
+layout!(BranchInfo, 84: version 0, branch 4);
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlSystemGetDriverVersion(text: TextPlace, room: u32) -> i32 {
@@ -85,7 +88,8 @@ mod tests {
     use crate::pointer::struct_version;
 
     #[test]
-    fn the_struct_has_the_size_of_the_header() {
+    fn a_versioned_struct_has_the_version_that_the_bindings_give() {
+        // nvmlSystemDriverBranchInfo_v1 of pynvml.py
         assert_eq!(struct_version::<BranchInfo>(1), 0x0100_0054);
     }
 }
