@@ -6,47 +6,6 @@ use machine::Machine;
 use machine::api::{Api, IpcHandle};
 use machine::player::{Player, cue, library};
 
-const CHECKPOINT_API: [&str; 6] = [
-    "cuCheckpointProcessGetRestoreThreadId",
-    "cuCheckpointProcessGetState",
-    "cuCheckpointProcessLock",
-    "cuCheckpointProcessCheckpoint",
-    "cuCheckpointProcessRestore",
-    "cuCheckpointProcessUnlock",
-];
-
-#[test]
-fn the_checkpoint_api_comes_with_570() {
-    for (driver, cuda, has) in [
-        ("550.54.14", 12040, false),
-        ("555.42.06", 12050, false),
-        ("560.35.05", 12060, false),
-        ("565.57.01", 12070, false),
-        ("570.86.10", 12080, true),
-        ("575.57.08", 12090, true),
-        ("580.95.05", 13000, true),
-        ("590.44.01", 13010, true),
-        ("595.45.04", 13020, true),
-        ("610.10", 13030, true),
-    ] {
-        let machine = Machine::with_driver("h100", driver);
-        let api = Api::load(&machine.library());
-        let mut version = 0;
-        // SAFETY: a place for an int.
-        assert_eq!(unsafe { (api.driver_version)(&raw mut version) }, 0);
-        assert_eq!(version, cuda, "{driver}, before cuInit");
-        for name in CHECKPOINT_API {
-            assert_eq!(api.has(name), has, "{driver}: {name}");
-        }
-        let (mut function, mut status) = (std::ptr::null_mut(), -1);
-        let name = c"cuCheckpointProcessLock".as_ptr();
-        // SAFETY: places for what comes back.
-        let code = unsafe { (api.proc_address)(name, &raw mut function, cuda, 0, &raw mut status) };
-        assert_eq!((code, function.is_null(), status), (0, !has, i32::from(!has)), "{driver}");
-        api.open();
-    }
-}
-
 /// Holds a little memory.
 #[test]
 #[ignore = "played in a process of its own"]
