@@ -6,7 +6,8 @@ use crate::codes::{Code, code_of, give};
 
 macro_rules! codes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
-        /// All of `CUresult` in cuda.h 13.5; the texts say what cuda.h says of each.
+        /// All of `CUresult` in cuda.h 13.5. The texts are those that the CUDA runtime 13.5 has for the same number
+        /// (`cudaGetErrorString`); it has none for 47, 202 and 916, which say what cuda.h says of them.
         impl Code {
             $(#[allow(dead_code, missing_docs, reason = "the whole of a foreign table")] pub const $name: Code = Code($value);)*
         }
@@ -32,12 +33,12 @@ codes! {
     PROFILER_ALREADY_STARTED = 7, "profiler already started";
     PROFILER_ALREADY_STOPPED = 8, "profiler already stopped";
     STUB_LIBRARY = 34, "CUDA driver is a stub library";
-    CALL_REQUIRES_NEWER_DRIVER = 36, "the call needs a newer driver";
+    CALL_REQUIRES_NEWER_DRIVER = 36, "API call is not supported in the installed CUDA driver";
     DEVICE_UNAVAILABLE = 46, "CUDA-capable device(s) is/are busy or unavailable";
     MULTICAST_RESOURCE_FULL = 47, "multicast resources are used up";
     NO_DEVICE = 100, "no CUDA-capable device is detected";
     INVALID_DEVICE = 101, "invalid device ordinal";
-    DEVICE_NOT_LICENSED = 102, "device doesn't have a valid license";
+    DEVICE_NOT_LICENSED = 102, "device doesn't have valid Grid license";
     INVALID_IMAGE = 200, "device kernel image is invalid";
     INVALID_CONTEXT = 201, "invalid device context";
     CONTEXT_ALREADY_CURRENT = 202, "context already current";
@@ -62,8 +63,8 @@ codes! {
     JIT_COMPILATION_DISABLED = 223, "PTX JIT compilation was disabled";
     UNSUPPORTED_EXEC_AFFINITY = 224, "the provided execution affinity is not supported";
     UNSUPPORTED_DEVSIDE_SYNC = 225, "the provided PTX contains unsupported call to cudaDeviceSynchronize";
-    CONTAINED = 226, "the error was contained to the process";
-    INSUFFICIENT_LOADER_VERSION = 227, "the loader is older than the code";
+    CONTAINED = 226, "Invalid access of peer GPU memory over nvlink or a hardware error";
+    INSUFFICIENT_LOADER_VERSION = 227, "Loader version is insufficient for fatbin";
     INVALID_SOURCE = 300, "device kernel image is invalid";
     FILE_NOT_FOUND = 301, "file not found";
     SHARED_OBJECT_SYMBOL_NOT_FOUND = 302, "shared object symbol not found";
@@ -93,7 +94,7 @@ codes! {
     INVALID_PC = 718, "invalid program counter";
     LAUNCH_FAILED = 719, "unspecified launch failure";
     COOPERATIVE_LAUNCH_TOO_LARGE = 720, "too many blocks in cooperative launch";
-    TENSOR_MEMORY_LEAK = 721, "tensor memory was not given back";
+    TENSOR_MEMORY_LEAK = 721, "tensor memory not completely freed";
     NOT_PERMITTED = 800, "operation not permitted";
     NOT_SUPPORTED = 801, "operation not supported";
     SYSTEM_NOT_READY = 802, "system not yet initialized";
@@ -105,8 +106,8 @@ codes! {
     MPS_MAX_CLIENTS_REACHED = 808, "the hardware resources required to create MPS client have been exhausted";
     MPS_MAX_CONNECTIONS_REACHED = 809, "the hardware resources required to support device connections have been exhausted";
     MPS_CLIENT_TERMINATED = 810, "the MPS client has been terminated by the server";
-    CDP_NOT_SUPPORTED = 811, "the module is using CUDA Dynamic Parallelism, which this configuration does not support";
-    CDP_VERSION_MISMATCH = 812, "the module and the driver differ in CUDA Dynamic Parallelism";
+    CDP_NOT_SUPPORTED = 811, "is using CUDA Dynamic Parallelism, but the current configuration, like MPS, does not support it";
+    CDP_VERSION_MISMATCH = 812, "unsupported interaction between different versions of CUDA Dynamic Parallelism";
     STREAM_CAPTURE_UNSUPPORTED = 900, "operation not permitted when stream is capturing";
     STREAM_CAPTURE_INVALIDATED = 901, "operation failed due to a previous error during capture";
     STREAM_CAPTURE_MERGE = 902, "operation would result in a merge of separate capture sequences";
@@ -118,15 +119,15 @@ codes! {
     STREAM_CAPTURE_WRONG_THREAD = 908, "attempt to terminate a thread-local capture sequence from another thread";
     TIMEOUT = 909, "wait operation timed out";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
-    EXTERNAL_DEVICE = 911, "an async error has occurred in external entity outside of CUDA";
+    EXTERNAL_DEVICE = 911, "an async error has occured in external entity outside of CUDA";
     INVALID_CLUSTER_SIZE = 912, "a kernel launch error has occurred due to cluster misconfiguration";
-    FUNCTION_NOT_LOADED = 913, "the function is not loaded";
-    INVALID_RESOURCE_TYPE = 914, "one or more resources are of the wrong type";
-    INVALID_RESOURCE_CONFIGURATION = 915, "one or more resources are not configured for the call";
+    FUNCTION_NOT_LOADED = 913, "the function handle is not loaded when calling an API that requires a loaded function";
+    INVALID_RESOURCE_TYPE = 914, "one or more resources passed in are not valid resource types for the operation";
+    INVALID_RESOURCE_CONFIGURATION = 915, "one or more resources are insufficient or non-applicable for the operation";
     KEY_ROTATION = 916, "a key was rotated during the call";
-    STREAM_DETACHED = 917, "the stream is detached";
-    GRAPH_RECAPTURE_FAILURE = 918, "the graph could not be captured again";
-    FABRIC_NOT_READY = 919, "the fabric is not ready";
+    STREAM_DETACHED = 917, "API call not permitted since the green context associated with the stream has been destroyed";
+    GRAPH_RECAPTURE_FAILURE = 918, "recapturing to the source graph failed and had to be terminated";
+    FABRIC_NOT_READY = 919, "GPU fabric is not ready within the probe wait budget; application may retry (see CUDA_FABRIC_INIT_TIMEOUT_MS)";
     UNKNOWN = 999, "unknown error";
 }
 
@@ -163,6 +164,7 @@ mod tests {
     fn every_number_of_the_header_has_a_name_and_others_have_none() {
         assert_eq!((0..1000).filter(|code| texts(*code).is_some()).count(), COUNT);
         assert_eq!(texts(700).map(|texts| texts.0), Some("CUDA_ERROR_ILLEGAL_ADDRESS\0"));
+        assert_eq!(texts(721).map(|texts| texts.1), Some("tensor memory not completely freed\0"));
         let mut name = c"x".as_ptr();
         // SAFETY: a place for a pointer.
         assert_eq!(unsafe { cuGetErrorName(12345, &raw mut name) }, 1);
