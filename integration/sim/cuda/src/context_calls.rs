@@ -1,6 +1,7 @@
 //! `cuCtx…`.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 
 use crate::call::{call, inside};
 use crate::codes::{Code, Outcome, code_of, give};
@@ -55,6 +56,11 @@ pub struct CreateParams {
     count: i32,
     graphics: *const c_void,
 }
+
+const _: () = {
+    assert!(size_of::<CreateParams>() == 24 && offset_of!(CreateParams, affinities) == 0);
+    assert!(offset_of!(CreateParams, count) == 8 && offset_of!(CreateParams, graphics) == 16);
+};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxCreate_v4(

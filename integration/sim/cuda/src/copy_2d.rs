@@ -1,6 +1,7 @@
 //! `cuMemcpy2D…`: rectangles in memory; arrays are not simulated.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 
 use crate::call::inside;
 use crate::codes::{Code, Outcome};
@@ -37,7 +38,14 @@ pub struct Copy2D {
     height: usize,
 }
 
-const _: () = assert!(size_of::<Copy2D>() == 128);
+// As `cuda.h` of CUDA 12.9 and 13.5 lays it out.
+const _: () = {
+    assert!(size_of::<Copy2D>() == 128 && offset_of!(Copy2D, to) == 56);
+    assert!(offset_of!(Copy2D, width_bytes) == 112 && offset_of!(Copy2D, height) == 120);
+    assert!(offset_of!(Side, x_bytes) == 0 && offset_of!(Side, y) == 8 && offset_of!(Side, memory) == 16);
+    assert!(offset_of!(Side, host) == 24 && offset_of!(Side, device) == 32);
+    assert!(offset_of!(Side, array) == 40 && offset_of!(Side, pitch) == 48);
+};
 
 impl Side {
     /// The rows, from the first byte that is copied, and how far they lie apart.

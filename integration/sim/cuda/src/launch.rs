@@ -1,6 +1,7 @@
 //! `cuLaunchKernel…`.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use crate::call::{Inside, inside};
@@ -35,7 +36,13 @@ pub struct Config {
     attribute_count: u32,
 }
 
-const _: () = assert!(size_of::<Config>() == 56);
+// As `cuda.h` of CUDA 12.9 and 13.5 lays it out.
+const _: () = {
+    assert!(size_of::<Config>() == 56);
+    assert!(offset_of!(Config, grid) == 0 && offset_of!(Config, block) == 12);
+    assert!(offset_of!(Config, shared_bytes) == 24 && offset_of!(Config, stream) == 32);
+    assert!(offset_of!(Config, attributes) == 40 && offset_of!(Config, attribute_count) == 48);
+};
 
 impl Config {
     /// Without attributes.
