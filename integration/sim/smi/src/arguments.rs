@@ -1,11 +1,11 @@
 //! The command line. Options begin with one dash or two, and have their value behind `=` or in the next word.
 
-use crate::mig;
 use crate::outcome::{Failure, Outcome};
 use crate::query::Form;
+use crate::{fields, full, mig};
 
 /// What `-h` prints.
-pub const USAGE: &str = "\
+const USAGE: &str = "\
 NVIDIA System Management Interface
 
 nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
@@ -15,8 +15,12 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
           --version             Print version information and exit.
     -q,   --query               Display GPU info.
     -i,   --id=                 Target a specific GPU: index, UUID or PCI bus id, or a list of them.
-          --query-gpu=          Information about GPU.
-          --query-compute-apps= List of currently active compute processes.
+    -x,   --xml-format          Produce XML output. Use with -q.
+    -d,   --display=            Display only selected information, of a list: MEMORY, UTILIZATION, ECC, TEMPERATURE,
+                                POWER, CLOCK, COMPUTE, PIDS, PERFORMANCE, ACCOUNTING, ROW_REMAPPER.
+                                Doesn't work with -x. Use with -q.
+          --query-gpu=          Information about GPU. Call --help-query-gpu for more info.
+          --query-compute-apps= List of currently active compute processes. Call --help-query-compute-apps for more info.
           --format=             Comma separated list of format options: csv, noheader, nounits.
     -pm,  --persistence-mode=   Set persistence mode: 0/DISABLED, 1/ENABLED
     -c,   --compute-mode=       Set compute mode: 0/DEFAULT, 2/PROHIBITED, 3/EXCLUSIVE_PROCESS
@@ -28,8 +32,8 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `-h`
-    Help,
+    /// `-h`, `--help-query-gpu` and their like: a text, which needs no card.
+    Help(String),
     /// `--version`
     Version,
     /// `-L`
@@ -37,7 +41,7 @@ pub enum Command {
     /// Nothing asked for.
     Table,
     /// `-q`
-    Full,
+    Full(full::Form),
     /// `--query-gpu`
     QueryGpu {
         /// Names of fields.
@@ -103,12 +107,15 @@ pub fn parse(arguments: &[String]) -> Outcome<(Command, Option<String>)> {
         return Ok((Command::Mig(command), selection));
     }
     let (mut command, mut selection, mut form) = (Command::Table, None, None);
+    let (mut xml, mut sections) = (false, None);
     while let Some(word) = words.next() {
         command = match word {
-            "-h" | "--help" => Command::Help,
+            "-h" | "--help" => Command::Help(USAGE.to_owned()),
             "--version" => Command::Version,
             "-L" | "--list-gpus" => Command::List,
-            "-q" | "--query" => Command::Full,
+            "-q" | "--query" => Command::Full(full::Form::Text(Vec::new())),
+            "--help-query-gpu" => Command::Help(fields::help(&fields::CARD, "--query-gpu")),
+            "--help-query-compute-apps" => Command::Help(fields::help(&fields::PROCESS, "--query-compute-apps")),
             "-r" | "--gpu-reset" => Command::Reset,
             "--query-gpu" => Command::QueryGpu { fields: names(words.value(word)?), form: Form::default() },
             "--query-compute-apps" => Command::QueryApps { fields: names(words.value(word)?), form: Form::default() },
@@ -119,22 +126,37 @@ pub fn parse(arguments: &[String]) -> Outcome<(Command, Option<String>)> {
                 selection = Some(words.value(word)?.to_owned());
                 continue;
             }
+            "-x" | "--xml-format" => {
+                xml = true;
+                continue;
+            }
+            "-d" | "--display" => {
+                sections = Some(full::parse_sections(words.value(word)?)?);
+                continue;
+            }
             "--format" => {
                 form = Some(Form::parse(words.value(word)?)?);
                 continue;
             }
-            other => {
-                let text =
-                    format!("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n{other}");
-                return Err(Failure::usage(text));
-            }
+            other => return Err(invalid(other)),
         };
+    }
+    match (&mut command, xml, sections) {
+        (_, false, None) => {}
+        (Command::Full(to), true, None) => *to = full::Form::Xml,
+        (Command::Full(to), false, Some(sections)) => *to = full::Form::Text(sections),
+        (_, true, _) => return Err(invalid("-x")),
+        (_, false, Some(_)) => return Err(invalid("-d")),
     }
     if let Command::QueryGpu { form: to, .. } | Command::QueryApps { form: to, .. } = &mut command {
         *to = form
             .ok_or_else(|| Failure::usage("\"--format=\" switch is missing. It is required when running queries."))?;
     }
     Ok((command, selection))
+}
+
+fn invalid(word: &str) -> Failure {
+    Failure::usage(format!("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n{word}"))
 }
 
 fn names(list: &str) -> Vec<String> {
@@ -171,6 +193,9 @@ mod tests {
         assert_eq!(parsed(""), Ok((Command::Table, None)));
         assert_eq!(parsed("-L"), Ok((Command::List, None)));
         assert_eq!(parsed("-i 0,1 -mig 1"), Ok((Command::MigMode(true), Some("0,1".to_owned()))));
+        assert_eq!(parsed("-x -q -i 0"), Ok((Command::Full(full::Form::Xml), Some("0".to_owned()))));
+        let compute: full::Section = &["compute_mode"];
+        assert_eq!(parsed("-q -d compute"), Ok((Command::Full(full::Form::Text(vec![compute])), None)));
         assert_eq!(parsed("-c EXCLUSIVE_PROCESS"), Ok((Command::ComputeMode(3), None)));
         assert_eq!(parsed("--gpu-reset --id=0"), Ok((Command::Reset, Some("0".to_owned()))));
         let form = Form { header: false, units: false };
@@ -181,7 +206,19 @@ mod tests {
 
     #[test]
     fn others_end_with_two() {
-        for line in ["-x", "-i", "-mig 2", "-c 1", "--query-gpu=index", "--query-gpu=index --format=xml", "frob"] {
+        for line in [
+            "-x",
+            "-L -x",
+            "-d MEMORY",
+            "-q -x -d MEMORY",
+            "-q -d FROB",
+            "-i",
+            "-mig 2",
+            "-c 1",
+            "--query-gpu=index",
+            "--query-gpu=index --format=xml",
+            "frob",
+        ] {
             assert_eq!(parsed(line).map_err(|failure| failure.exit), Err(2), "{line}");
         }
     }

@@ -7,7 +7,7 @@ use nvml_wrapper_sys::bindings::{
 };
 
 use crate::nvml::{Nvml, ask};
-use crate::outcome::Code;
+use crate::outcome::{Code, NO_PERMISSION, NOT_SUPPORTED};
 
 /// A handle, with the library that knows it.
 #[derive(Clone, Copy)]
@@ -99,22 +99,31 @@ impl<'n> Device<'n> {
         if code == 0 { Ok(Memory { total, reserved, used, free }) } else { Err(code) }
     }
 
+    /// What a function answers that has two places for it.
+    pub fn two<A: Default, B: Default>(
+        &self,
+        call: impl FnOnce(&NvmlLib, nvmlDevice_t, *mut A, *mut B) -> nvmlReturn_t,
+    ) -> Result<(A, B), Code> {
+        let (mut first, mut second) = (A::default(), B::default());
+        match call(&self.nvml.0, self.handle, &raw mut first, &raw mut second) {
+            0 => Ok((first, second)),
+            code => Err(code),
+        }
+    }
+
     /// MIG mode now, and after the next reset; an error where it has none.
     pub fn mig_mode(&self) -> Result<(bool, bool), Code> {
-        let mut pending = 0;
-        let mut current = 0;
         // SAFETY: both are places for an unsigned int.
-        let code = unsafe { self.nvml.0.nvmlDeviceGetMigMode(self.handle, &raw mut current, &raw mut pending) };
-        if code == 0 { Ok((current != 0, pending != 0)) } else { Err(code) }
+        let found = self.two(|nvml, device, current: *mut u32, pending: *mut u32| unsafe {
+            nvml.nvmlDeviceGetMigMode(device, current, pending)
+        });
+        found.map(|(current, pending)| (current != 0, pending != 0))
     }
 
     /// Major and minor number of its compute capability.
     pub fn capability(&self) -> Result<(i32, i32), Code> {
-        let (mut major, mut minor) = (0, 0);
         // SAFETY: both are places for an int.
-        let code =
-            unsafe { self.nvml.0.nvmlDeviceGetCudaComputeCapability(self.handle, &raw mut major, &raw mut minor) };
-        if code == 0 { Ok((major, minor)) } else { Err(code) }
+        self.two(|nvml, device, major, minor| unsafe { nvml.nvmlDeviceGetCudaComputeCapability(device, major, minor) })
     }
 
     /// Whether it is on.
@@ -161,6 +170,14 @@ impl<'n> Device<'n> {
         };
         list.truncate(count as usize);
         if code == 0 { Ok(list) } else { Err(code) }
+    }
+
+    /// The same; none where this process is not told.
+    pub fn known_processes(&self) -> Result<Vec<nvmlProcessInfo_t>, Code> {
+        match self.processes() {
+            Err(NOT_SUPPORTED | NO_PERMISSION) => Ok(Vec::new()),
+            answer => answer,
+        }
     }
 }
 

@@ -14,7 +14,9 @@ mod nvml;
 mod outcome;
 mod query;
 mod select;
+mod sensors;
 mod table;
+mod timestamp;
 
 use std::process::ExitCode;
 
@@ -35,8 +37,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[String]) -> Outcome {
     let (command, selection) = arguments::parse(arguments)?;
-    if let Command::Help = command {
-        print!("{}", arguments::USAGE);
+    if let Command::Help(text) = &command {
+        print!("{text}");
         return Ok(());
     }
     let nvml = Nvml::load()?;
@@ -45,12 +47,12 @@ fn run(arguments: &[String]) -> Outcome {
         return Err(Failure::no_devices());
     }
     match command {
-        Command::Help => Ok(()),
+        Command::Help(_) => Ok(()),
         Command::Version => list::version(&nvml),
         Command::List => list::list(&devices),
         Command::Table => table::print(&nvml, &devices),
-        Command::Full => full::print(&nvml, &devices),
-        Command::QueryGpu { fields, form } => query::gpus(&nvml, &devices, &fields, form),
+        Command::Full(form) => full::print(&nvml, &devices, &form),
+        Command::QueryGpu { fields, form } => query::gpus(&devices, &fields, form),
         Command::QueryApps { fields, form } => query::applications(&nvml, &devices, &fields, form),
         Command::MigMode(on) => administer::mig_mode(&devices, on),
         Command::Persistence(on) => administer::persistence(&devices, on),

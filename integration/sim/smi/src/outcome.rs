@@ -7,6 +7,8 @@ pub type Code = u32;
 pub const INVALID_ARGUMENT: Code = 2;
 /// `NVML_ERROR_NOT_SUPPORTED`.
 pub const NOT_SUPPORTED: Code = 3;
+/// `NVML_ERROR_NO_PERMISSION`.
+pub const NO_PERMISSION: Code = 4;
 /// `NVML_ERROR_NOT_FOUND`.
 pub const NOT_FOUND: Code = 6;
 /// `NVML_ERROR_DRIVER_NOT_LOADED`.

@@ -1,7 +1,7 @@
 //! `--query-gpu` and `--query-compute-apps`, as comma-separated values.
 
 use crate::device::Device;
-use crate::fields;
+use crate::fields::{self, Field};
 use crate::nvml::Nvml;
 use crate::outcome::{Failure, Outcome};
 
@@ -31,56 +31,47 @@ impl Form {
         Ok(Form { header: !words.contains(&"noheader"), units: !words.contains(&"nounits") })
     }
 
-    fn head(self, fields: &[String]) {
+    fn head<V>(self, fields: &[(&str, &Field<V>)]) {
         if self.header {
-            let column = |field: &String| match fields::unit(field) {
-                "" => field.clone(),
-                unit => format!("{field} [{unit}]"),
+            let column = |(name, field): &(&str, &Field<V>)| match field.unit {
+                "" => (*name).to_owned(),
+                unit => format!("{name} [{unit}]"),
             };
             println!("{}", fields.iter().map(column).collect::<Vec<_>>().join(", "));
         }
     }
 
-    fn value(self, value: Result<(String, &'static str), u32>) -> String {
+    fn value(self, value: fields::Value, unit: &str) -> String {
         match value {
-            Ok((value, unit)) if self.units && !unit.is_empty() => format!("{value} {unit}"),
-            Ok((value, _)) => value,
-            Err(code) => fields::absent(code).to_owned(),
+            Ok(value) if self.units && !unit.is_empty() => format!("{value} {unit}"),
+            Ok(value) => value,
+            Err(code) => format!("[{}]", fields::absent(code)),
         }
     }
 }
 
 /// One line per card.
-pub fn gpus(_nvml: &Nvml, devices: &[Device<'_>], names: &[String], form: Form) -> Outcome {
-    let unknown = |name: &str| Failure::usage(format!("Field \"{name}\" is not a valid field to query.\n"));
-    let mut lines = Vec::new();
+pub fn gpus(devices: &[Device<'_>], names: &[String], form: Form) -> Outcome {
+    let fields = fields::find(&fields::CARD, names)?;
+    form.head(&fields);
     for device in devices {
-        let value = |name: &String| fields::of_card(*device, devices.len(), name).ok_or_else(|| unknown(name));
-        let values: Vec<_> = names.iter().map(value).collect::<Outcome<_>>()?;
-        lines.push(values.into_iter().map(|value| form.value(value)).collect::<Vec<_>>().join(", "));
+        let values = fields.iter().map(|(_, field)| form.value((field.value)(*device), field.unit));
+        println!("{}", values.collect::<Vec<_>>().join(", "));
     }
-    form.head(names);
-    lines.iter().for_each(|line| println!("{line}"));
     Ok(())
 }
 
 /// One line per process.
 pub fn applications(nvml: &Nvml, devices: &[Device<'_>], names: &[String], form: Form) -> Outcome {
-    if let Some(name) = names.iter().find(|name| !fields::is_of_process(name)) {
-        return Err(Failure::usage(format!("Field \"{name}\" is not a valid field to query.\n")));
-    }
+    let fields = fields::find(&fields::PROCESS, names)?;
     let mut lines = Vec::new();
     for device in devices {
-        let processes = match device.processes() {
-            Err(code) if fields::is_absence(code) => Vec::new(),
-            answer => answer.map_err(|code| Failure::of(code, nvml.text_of(code)))?,
-        };
-        for process in processes {
-            let value = |name: &String| form.value(fields::of_process(*device, &process, name));
-            lines.push(names.iter().map(value).collect::<Vec<_>>().join(", "));
+        for process in device.known_processes().map_err(|code| Failure::of(code, nvml.text_of(code)))? {
+            let values = fields.iter().map(|(_, field)| form.value((field.value)(*device, &process), field.unit));
+            lines.push(values.collect::<Vec<_>>().join(", "));
         }
     }
-    form.head(names);
+    form.head(&fields);
     lines.iter().for_each(|line| println!("{line}"));
     Ok(())
 }
@@ -99,11 +90,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said_to_be_so() {
         let form = Form { header: true, units: true };
-        assert_eq!(form.value(Ok(("5".to_owned(), "MiB"))), "5 MiB");
-        assert_eq!(Form { units: false, ..form }.value(Ok(("5".to_owned(), "MiB"))), "5");
-        assert_eq!(
-            (form.value(Err(3)), form.value(Err(4))),
-            ("[N/A]".to_owned(), "[Insufficient Permissions]".to_owned())
-        );
+        assert_eq!(form.value(Ok("5".to_owned()), "MiB"), "5 MiB");
+        assert_eq!(Form { units: false, ..form }.value(Ok("5".to_owned()), "MiB"), "5");
+        assert_eq!(form.value(Err(3), "MiB"), "[N/A]");
+        assert_eq!(form.value(Err(4), "MiB"), "[Insufficient Permissions]");
     }
 }

@@ -1,13 +1,13 @@
 //! What `nvidia-smi` prints when it is asked for nothing, in the form of driver 580.
 
-use nvml_wrapper_sys::bindings::{nvmlBAR1Memory_t, nvmlProcessInfo_t, nvmlUtilization_t};
-use time::OffsetDateTime;
-use time::macros::format_description;
+use nvml_wrapper_sys::bindings::nvmlProcessInfo_t;
 
 use crate::device::Device;
 use crate::fields;
-use crate::nvml::{Nvml, ask};
+use crate::nvml::Nvml;
 use crate::outcome::{Code, Failure, Outcome};
+use crate::sensors::Errors;
+use crate::timestamp;
 
 const EDGE: &str = "+-----------------------------------------------------------------------------------------+";
 const COLUMNS: &str = "+-----------------------------------------+------------------------+----------------------+";
@@ -15,11 +15,7 @@ const COLUMNS: &str = "+-----------------------------------------+--------------
 /// The cards, their MIG devices where a card is cut, and who uses them.
 pub fn print(nvml: &Nvml, devices: &[Device<'_>]) -> Outcome {
     let told = |code| Failure::of(code, format!("Unable to determine the device handle: {}", nvml.text_of(code)));
-    let clock = OffsetDateTime::now_utc();
-    let format = format_description!(
-        "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
-    );
-    println!("{}", clock.format(&format).unwrap_or_default());
+    println!("{}", timestamp::now());
     println!("{EDGE}");
     let driver = nvml.driver();
     println!("| NVIDIA-SMI {driver:<22} Driver Version: {driver:<14} CUDA Version: {:<8} |", nvml.cuda());
@@ -49,7 +45,6 @@ fn usage(device: Device<'_>) -> String {
 }
 
 fn card(device: Device<'_>) -> Result<[String; 3], Code> {
-    let (nvml, handle) = (device.nvml, device.handle);
     let mut name = device.name()?;
     name.truncate(25);
     let on = if device.persistence()? { "On" } else { "Off" };
@@ -57,16 +52,15 @@ fn card(device: Device<'_>) -> Result<[String; 3], Code> {
     let mig = device.mig_mode();
     let errors = match mig {
         Ok((true, _)) => "On".to_owned(),
-        _ => or_absent(ask!(nvml, nvmlDeviceGetTotalEccErrors(handle, 1, 0) -> u64), ""),
+        _ => or_absent(device.errors(Errors::Uncorrected), ""),
     };
     let first =
         format!("| {:>3}  {name:<25}     {on:>3}  |   {} Off | {errors:>20} |", device.index()?, device.bus_id()?);
-    let temperature = or_absent(ask!(nvml, nvmlDeviceGetTemperature(handle, 0) -> u32), "C");
+    let temperature = or_absent(device.temperature(), "C");
     let watts = |milliwatts: u32| format!("{}W", milliwatts / 1000);
-    let power = or_absent(ask!(nvml, nvmlDeviceGetPowerUsage(handle) -> u32).map(watts), "");
-    let limit = or_absent(ask!(nvml, nvmlDeviceGetPowerManagementLimit(handle) -> u32).map(watts), "");
-    let rates = ask!(nvml, nvmlDeviceGetUtilizationRates(handle) -> nvmlUtilization_t);
-    let load = or_absent(rates.map(|rates| rates.gpu), "%");
+    let power = or_absent(device.power_draw().map(watts), "");
+    let limit = or_absent(device.power_limit().map(watts), "");
+    let load = or_absent(device.load(), "%");
     let mode = match device.compute_mode()? {
         3 => "E. Process",
         mode => fields::compute_mode(mode),
@@ -100,7 +94,7 @@ fn mig_devices(devices: &[Device<'_>]) -> Result<(), Code> {
         for mig in device.mig_devices() {
             none = false;
             let ((gpu, compute), has) = (mig.instance()?, mig.attributes()?);
-            let bar1 = ask!(mig.nvml, nvmlDeviceGetBAR1MemoryInfo(mig.handle) -> nvmlBAR1Memory_t)?;
+            let bar1 = mig.bar1()?;
             println!(
                 "| {:>2}  {gpu:>3}  {compute:>2}  {:>2}  | {:>32} | {:>3}   {:>3} | {:>2}  {}    {}    {}    {}  |",
                 device.index()?,

@@ -1,76 +1,12 @@
 //! What operators type, on a machine of its own. Needs root, to make device nodes.
 
-use std::io::{BufRead, BufReader};
+mod machine;
+
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Cards and the process that plays them; gone when this is dropped.
-struct Machine {
-    folder: tempfile::TempDir,
-    hardware: Option<Child>,
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        if let Some(hardware) = &mut self.hardware {
-            let _ = hardware.kill();
-            let _ = hardware.wait();
-        }
-    }
-}
-
-/// Where the test itself was built, with what it runs.
-fn built() -> PathBuf {
-    let test = std::env::current_exe().expect("own path");
-    let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps").to_owned();
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--manifest-path"]).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    cargo.args(["-p", "baton-sim-card", "-p", "baton-sim-cuda", "-p", "baton-sim-nvml", "-p", "baton-sim-smi"]);
-    if folder.ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.env("CARGO_TARGET_DIR", folder.parent().expect("target")).status().expect("cargo").success());
-    folder
-}
-
-impl Machine {
-    fn with(cards: &str) -> Machine {
-        let (folder, built) = (tempfile::tempdir().expect("folder"), built());
-        let mut install = Command::new(built.join("baton-sim-card"));
-        install.args(["install", "--seed", "test", "--cards", cards, "--root"]).arg(folder.path());
-        assert!(install.arg("--libs").arg(&built).status().expect("install").success());
-        let mut serve = Command::new(built.join("baton-sim-card"));
-        let mut hardware =
-            serve.args(["serve", "--root"]).arg(folder.path()).stdout(Stdio::piped()).spawn().expect("serve");
-        BufReader::new(hardware.stdout.take().expect("piped")).read_line(&mut String::new()).expect("ready");
-        Machine { folder, hardware: Some(hardware) }
-    }
-
-    fn order(&self, order: &str) {
-        let mut card = Command::new(built().join("baton-sim-card"));
-        assert!(card.args(["order", "--root"]).arg(self.folder.path()).arg(order).status().expect("order").success());
-    }
-
-    fn program(&self) -> PathBuf {
-        self.folder.path().join("usr/bin/nvidia-smi")
-    }
-
-    /// What it prints, and how it ends.
-    fn ends(&self, line: &str) -> (String, i32) {
-        let program = self.program();
-        let done = Command::new(program).args(line.split(' ').filter(|word| !word.is_empty())).output().expect("run");
-        (String::from_utf8(done.stdout).expect("text"), done.status.code().expect("an end"))
-    }
-
-    /// What it prints; it must succeed.
-    fn says(&self, line: &str) -> String {
-        let (said, code) = self.ends(line);
-        assert_eq!(code, 0, "{line}: {said}");
-        said
-    }
-}
+use machine::Machine;
 
 #[test]
 fn cards_are_listed_and_asked_for_fields() {
@@ -92,10 +28,6 @@ fn cards_are_listed_and_asked_for_fields() {
     assert_eq!(plain, "0, NVIDIA A100-SXM4-40GB, 40960, 40409, Disabled, 8.0, [N/A], 400.00\n");
     let bus_id = machine.says("-i 1 --query-gpu=pci.bus_id --format=csv,noheader");
     assert_eq!(machine.says(&format!("-i {} -L", bus_id.trim())), wanted[1]);
-    let full = machine.says("-i 1 -q");
-    let has = |name: &str, value: &str| full.lines().any(|line| line.split_once(" : ") == Some((name, value)));
-    let name = |text: &str, depth: usize| format!("{:depth$}{text:<width$}", "", width = 50 - depth);
-    assert!(has(&name("Virtualization Mode", 8), "VGPU") && has(&name("Serial Number", 4), "N/A"), "{full}");
     let apps = "--query-compute-apps=pid,process_name,used_memory,gpu_uuid --format=csv";
     assert_eq!(machine.says(apps), "pid, process_name, used_memory [MiB], gpu_uuid\n");
 }
