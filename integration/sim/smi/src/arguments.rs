@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Outcome};
 use crate::query::Form;
-use crate::{fields, full, mig};
+use crate::{fields, full, mig, topology};
 
 /// What `-h` prints.
 const USAGE: &str = "\
@@ -26,6 +26,7 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     -c,   --compute-mode=       Set compute mode: 0/DEFAULT, 2/PROHIBITED, 3/EXCLUSIVE_PROCESS
     -mig, --multi-instance-gpu= Set multi-instance GPU mode: 0/DISABLED, 1/ENABLED
     -r    --gpu-reset           Trigger reset of the GPU.
+    topo                        Displays device/system topology. \"nvidia-smi topo -h\" for more information.
     mig                         Multi Instance GPU (MIG) management. \"nvidia-smi mig -h\" for more information.
 ";
 
@@ -64,6 +65,8 @@ pub enum Command {
     ComputeMode(u32),
     /// `-r`
     Reset,
+    /// `topo …`
+    Topology(topology::Command),
     /// `mig …`
     Mig(mig::Command),
 }
@@ -101,10 +104,18 @@ impl<'a> Words<'a> {
 /// The command, and which devices it is for.
 pub fn parse(arguments: &[String]) -> Outcome<(Command, Option<String>)> {
     let mut words = Words::of(arguments);
-    if arguments.first().is_some_and(|word| word == "mig") {
-        words.next();
-        let (command, selection) = mig::parse(&mut words)?;
-        return Ok((Command::Mig(command), selection));
+    match arguments.first().map(String::as_str) {
+        Some("mig") => {
+            words.next();
+            let (command, selection) = mig::parse(&mut words)?;
+            return Ok((Command::Mig(command), selection));
+        }
+        Some("topo") => {
+            words.next();
+            let command = topology::parse(&mut words)?;
+            return Ok((command.map_or_else(|| Command::Help(topology::USAGE.to_owned()), Command::Topology), None));
+        }
+        _ => {}
     }
     let (mut command, mut selection, mut form) = (Command::Table, None, None);
     let (mut xml, mut sections) = (false, None);
@@ -196,6 +207,7 @@ mod tests {
         assert_eq!(parsed("-x -q -i 0"), Ok((Command::Full(full::Form::Xml), Some("0".to_owned()))));
         let compute: full::Section = &["compute_mode"];
         assert_eq!(parsed("-q -d compute"), Ok((Command::Full(full::Form::Text(vec![compute])), None)));
+        assert_eq!(parsed("topo -p2p w"), Ok((Command::Topology(topology::Command::Peers(1)), None)));
         assert_eq!(parsed("-c EXCLUSIVE_PROCESS"), Ok((Command::ComputeMode(3), None)));
         assert_eq!(parsed("--gpu-reset --id=0"), Ok((Command::Reset, Some("0".to_owned()))));
         let form = Form { header: false, units: false };
@@ -217,6 +229,8 @@ mod tests {
             "-c 1",
             "--query-gpu=index",
             "--query-gpu=index --format=xml",
+            "topo -m -i 0",
+            "topo -p2p x",
             "frob",
         ] {
             assert_eq!(parsed(line).map_err(|failure| failure.exit), Err(2), "{line}");

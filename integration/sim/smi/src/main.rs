@@ -17,6 +17,7 @@ mod select;
 mod sensors;
 mod table;
 mod timestamp;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn run(arguments: &[String]) -> Outcome {
         Command::Persistence(on) => administer::persistence(&devices, on),
         Command::ComputeMode(mode) => administer::compute_mode(&devices, mode),
         Command::Reset => administer::reset(&devices),
+        Command::Topology(command) => topology::run(&nvml, &devices, &command),
         Command::Mig(command) => mig::run(&devices, &command),
     }
 }
