@@ -11,6 +11,7 @@ const ADDED: &[(i32, &[&str])] = &[
         &[
             "cuCtxCreate_v4",
             "cuStreamGetCtx_v2",
+            "cuStreamGetCtx_v2_ptsz",
             "nvmlDeviceGetCapabilities",
             "nvmlDeviceGetClockOffsets",
             "nvmlDeviceGetDriverModel_v2",
@@ -29,6 +30,7 @@ const ADDED: &[(i32, &[&str])] = &[
             "cuCheckpointProcessUnlock",
             "cuEventElapsedTime_v2",
             "cuStreamGetDevice",
+            "cuStreamGetDevice_ptsz",
             "nvmlDeviceGetCoolerInfo",
             "nvmlDeviceGetCurrentClockFreqs",
             "nvmlDeviceGetDramEncryptionMode",
@@ -90,6 +92,7 @@ const ADDED: &[(i32, &[&str])] = &[
         13010,
         &[
             "cuLaunchHostFunc_v2",
+            "cuLaunchHostFunc_v2_ptsz",
             "nvmlDeviceGetHostname_v1",
             "nvmlDeviceGetUnrepairableMemoryFlag_v1",
             "nvmlDeviceReadPRMCounters_v1",
@@ -198,20 +201,22 @@ mod tests {
         assert_eq!(of("no version"), of("550.54.14"));
     }
 
-    /// The text of the library's own table.
-    const SYMBOLS: &str = include_str!("../../cuda/src/symbols.rs");
+    /// The texts of the library's own tables: `"name" since … symbol`, where a symbol ends with `;` or its arguments begin.
+    const TABLES: [&str; 2] =
+        [include_str!("../../cuda/src/symbols.rs"), include_str!("../../cuda/src/lookup/per_thread.rs")];
 
     #[test]
     fn what_libcuda_says_of_its_functions_is_what_is_taken_away() {
         let mut functions = 0;
-        for line in SYMBOLS.lines().filter_map(|line| line.strip_prefix("    \"")?.strip_suffix(';')) {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [_, since, _, symbol] = words[..] else { panic!("{line}") };
+        for line in TABLES.iter().flat_map(|table| table.lines()).filter_map(|line| line.strip_prefix("    \"cu")) {
+            let entry = line.split([';', '(']).next().unwrap_or_default();
+            let words: Vec<&str> = entry.split(' ').collect();
+            let [_, since, .., symbol] = words[..] else { panic!("{line}") };
             let since = since.parse().expect("a version");
             assert!(!came_after(since, symbol.as_bytes()), "{symbol} came with {since}");
             assert!(since <= 12040 || came_after(since - 10, symbol.as_bytes()), "{symbol} came with {since}");
             functions += 1;
         }
-        assert!(functions > 150, "the table is read");
+        assert!(functions >= 157 + 43, "both tables are read");
     }
 }

@@ -22,7 +22,7 @@ const DRIVERS: [(&str, i32); 10] = [
 ];
 
 /// Functions of libcuda, and the CUDA version that brought each (`cudaTypedefs.h`).
-const OF_LIBCUDA: [(&str, i32); 14] = [
+const OF_LIBCUDA: [(&str, i32); 18] = [
     ("cuCheckpointProcessCheckpoint", 12080),
     ("cuCheckpointProcessGetRestoreThreadId", 12080),
     ("cuCheckpointProcessGetState", 12080),
@@ -35,8 +35,12 @@ const OF_LIBCUDA: [(&str, i32); 14] = [
     ("cuCtxSynchronize_v2", 13000),
     ("cuEventElapsedTime_v2", 12080),
     ("cuLaunchHostFunc_v2", 13010),
+    ("cuLaunchHostFunc_v2_ptsz", 13010),
+    ("cuMemcpyHtoD_v2_ptds", 7000),
     ("cuStreamGetCtx_v2", 12050),
+    ("cuStreamGetCtx_v2_ptsz", 12050),
     ("cuStreamGetDevice", 12080),
+    ("cuStreamGetDevice_ptsz", 12080),
 ];
 
 /// Functions of NVML, and the CUDA version whose `nvml.h` was the first with each.
@@ -78,10 +82,14 @@ fn symbol(library: &str, name: &str) -> *mut c_void {
 
 /// What `cuGetProcAddress` answers: code, function, status.
 fn proc_address(api: &Api, name: &str, asked: i32) -> (i32, *mut c_void, i32) {
+    proc_address_of(api, name, asked, 0)
+}
+
+fn proc_address_of(api: &Api, name: &str, asked: i32, flags: u64) -> (i32, *mut c_void, i32) {
     let (mut function, mut status) = (std::ptr::null_mut(), -1);
     let name = CString::new(name).expect("a name");
     // SAFETY: a NUL-terminated name, and places for what comes back.
-    let code = unsafe { (api.proc_address)(name.as_ptr(), &raw mut function, asked, 0, &raw mut status) };
+    let code = unsafe { (api.proc_address)(name.as_ptr(), &raw mut function, asked, flags, &raw mut status) };
     (code, function, status)
 }
 
@@ -123,5 +131,22 @@ fn a_program_that_was_built_for_an_older_cuda_gets_what_that_had() {
         // CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT: it is there, and the program is too old for it.
         let status = if older.is_some() { 0 } else { 2 };
         assert_eq!(proc_address(&api, name, since - 10), (0, address, status), "{name}");
+    }
+}
+
+#[test]
+fn a_program_that_was_built_for_its_threads_own_streams_gets_those() {
+    const LEGACY: u64 = 1;
+    const PER_THREAD: u64 = 2;
+    let machine = Machine::with_driver("h100", "610.10");
+    let (libcuda, api) = (machine.library(), Api::load(&machine.library()));
+    for (name, legacy, own) in [
+        ("cuStreamGetCtx", "cuStreamGetCtx_v2", "cuStreamGetCtx_v2_ptsz"),
+        ("cuMemcpyHtoD", "cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"),
+        ("cuLaunchKernel", "cuLaunchKernel", "cuLaunchKernel_ptsz"),
+        ("cuMemAlloc", "cuMemAlloc_v2", "cuMemAlloc_v2"),
+    ] {
+        assert_eq!(proc_address_of(&api, name, 13000, LEGACY), (0, symbol(&libcuda, legacy), 0), "{name}");
+        assert_eq!(proc_address_of(&api, name, 13000, PER_THREAD), (0, symbol(&libcuda, own), 0), "{name}");
     }
 }

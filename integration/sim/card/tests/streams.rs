@@ -122,3 +122,50 @@ fn memory_of_a_pool_comes_and_goes_with_its_stream() {
     }
     assert_eq!(machine.books()[0].bytes, 512 << 20);
 }
+
+#[test]
+fn a_program_built_for_its_threads_own_streams_has_stream_0_for_its_own() {
+    type Id = unsafe extern "C" fn(Handle, *mut u64) -> i32;
+    type Copy = unsafe extern "C" fn(u64, *const u8, usize) -> i32;
+    type Set = unsafe extern "C" fn(u64, u8, usize, Handle) -> i32;
+    /// Holds its stream until it is told to go on; says whether it was.
+    unsafe extern "C" fn hold(data: *mut c_void) {
+        // SAFETY: the channels live until the stream is synchronised.
+        let (go, told) = unsafe { &*data.cast::<(mpsc::Receiver<()>, mpsc::Sender<bool>)>() };
+        told.send(go.recv_timeout(machine::DEADLINE).is_ok()).expect("heard");
+    }
+    let (machine, api, _) = open("h100");
+    let driver = machine.driver();
+    // SAFETY: cuda.h gives each of these functions that type.
+    let (plain, own, copy, set) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, Id>(driver.function("cuStreamGetId")),
+            std::mem::transmute::<*mut c_void, Id>(driver.function("cuStreamGetId_ptsz")),
+            std::mem::transmute::<*mut c_void, Copy>(driver.function("cuMemcpyHtoD_v2_ptds")),
+            std::mem::transmute::<*mut c_void, Set>(driver.function("cuMemsetD8Async_ptsz")),
+        )
+    };
+    let id = |ask: Id, stream: Handle| {
+        let mut id = 0;
+        // SAFETY: a stream, and a place for the number.
+        assert_eq!(unsafe { ask(stream, &raw mut id) }, 0);
+        id
+    };
+    // CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD is 2.
+    assert_eq!((id(plain, 0), id(own, 0)), (id(plain, 1), id(plain, 2)));
+    assert_eq!(id(own, 1), id(plain, 1), "who names the legacy stream gets it");
+
+    let (busy, memory) = (api.stream(0), api.memory(4096));
+    let ((go, going), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let mut data = (going, tell);
+    // SAFETY: a function of the right kind, channels that live until it has been called, device memory of that size.
+    unsafe {
+        assert_eq!((api.host_function)(busy, hold, (&raw mut data).cast()), 0);
+        assert_eq!(set(memory, 7, 4096, 0), 0);
+        assert_eq!(copy(memory, [1u8, 2, 3].as_ptr(), 3), 0, "it waits for the set, and not for another stream");
+        go.send(()).expect("it holds");
+        assert_eq!((api.stream_synchronize)(busy), 0);
+    }
+    assert_eq!(told.try_recv(), Ok(true), "the copy was made while the other stream was busy");
+    assert_eq!(api.read(memory, 5), [1, 2, 3, 7, 7]);
+}

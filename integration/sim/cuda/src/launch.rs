@@ -31,7 +31,8 @@ pub struct Config {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    stream: Handle,
+    /// Where it is done.
+    pub stream: Handle,
     attributes: *const c_void,
     attribute_count: u32,
 }

@@ -82,10 +82,10 @@ pub extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) -
 }
 
 /// `CUhostFn`.
-type HostFunction = unsafe extern "C" fn(*mut c_void);
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 /// `CUstreamCallback`.
-type Callback = unsafe extern "C" fn(Handle, i32, *mut c_void);
+pub type Callback = unsafe extern "C" fn(Handle, i32, *mut c_void);
 
 /// A function of the program in the order of a stream; it is not called any more once the context is broken.
 fn launch_host(name: &str, stream: Handle, function: Option<HostFunction>, data: *mut c_void) -> i32 {
