@@ -1,6 +1,7 @@
 //! Checks that what is recorded is what living processes hold.
 
 use std::fs;
+use std::ops::Range;
 
 use baton_sim_wire::Ledger;
 
@@ -82,36 +83,54 @@ fn no_data_outside(account: &Account, memory: &CardMemory, faults: &mut Vec<Stri
 fn everything_is_mapped(hardware: &Hardware, account: &Account, memory: &CardMemory, faults: &mut Vec<String>) {
     let Ok(inode) = memory.inode() else { return };
     for (id, client) in &hardware.clients {
-        let mine: Vec<u64> = account
+        let mine: Vec<Range<u64>> = account
             .ranges
             .iter()
             .filter(|(_, held)| held.owner == Some(*id) || held.importers.contains(id))
-            .map(|(at, _)| *at)
+            .map(|(at, held)| *at..at + held.bytes)
             .collect();
         // What this process holds for tenants nobody maps.
         if mine.is_empty() || client.pid == std::process::id() as i32 {
             continue;
         }
         let Ok(maps) = fs::read_to_string(format!("/proc/{}/maps", client.pid)) else { continue };
-        let mapped: Vec<u64> = maps.lines().filter_map(|line| offset_of_mapping(line, inode)).collect();
-        for offset in mine.iter().filter(|offset| !mapped.contains(offset)) {
-            let (uuid, pid) = (&account.card.uuid, client.pid);
+        let mapped: Vec<Range<u64>> = maps.lines().filter_map(|line| range_of_mapping(line, inode)).collect();
+        let (uuid, pid) = (&account.card.uuid, client.pid);
+        for offset in beyond(&mine, &mapped) {
             faults.push(format!("{uuid}: process {pid} holds {offset:#x} but has not mapped it"));
         }
-        for offset in mapped.iter().filter(|offset| !mine.contains(offset)) {
-            let (uuid, pid) = (&account.card.uuid, client.pid);
+        for offset in beyond(&mapped, &mine) {
             faults.push(format!("{uuid}: process {pid} has mapped {offset:#x} but does not hold it"));
         }
     }
 }
 
-/// `7f00-7f01 rw-s 00001000 00:01 1234 /memfd:card…` → 0x1000 when the inode is the one asked for.
-fn offset_of_mapping(line: &str, inode: u64) -> Option<u64> {
+/// The first byte of each range that `others` together do not cover. What lies side by side on the card may be mapped more than
+/// once, and the kernel shows mappings that go on from one another as one.
+fn beyond(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<u64> {
+    let uncovered = |range: &Range<u64>| {
+        let mut at = range.start;
+        while at < range.end {
+            match others.iter().filter(|other| other.contains(&at)).map(|other| other.end).max() {
+                Some(end) => at = end,
+                None => return Some(at),
+            }
+        }
+        None
+    };
+    ranges.iter().filter_map(uncovered).collect()
+}
+
+/// `7f0000-7f2000 rw-s 00001000 00:01 1234 /memfd:card…` → 0x1000..0x3000 when the inode is the one asked for.
+fn range_of_mapping(line: &str, inode: u64) -> Option<Range<u64>> {
+    let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
     let mut fields = line.split_ascii_whitespace();
-    let offset = fields.nth(2)?;
+    let (start, end) = fields.next()?.split_once('-')?;
+    let offset = hexadecimal(fields.nth(1)?)?;
     let number: u64 = fields.nth(1)?.parse().ok()?;
-    let name = fields.next()?;
-    (number == inode && name.starts_with("/memfd:card-")).then(|| u64::from_str_radix(offset, 16).ok()).flatten()
+    let is_card = number == inode && fields.next()?.starts_with("/memfd:card-");
+    let bytes = hexadecimal(end)?.checked_sub(hexadecimal(start)?)?;
+    is_card.then_some(offset..offset.checked_add(bytes)?)
 }
 
 #[cfg(test)]
@@ -119,10 +138,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_line_gives_its_offset() {
-        let line = "7f0000000000-7f0000010000 rw-s 00010000 00:01 77 /memfd:card-GPU-1.mem (deleted)";
-        assert_eq!(offset_of_mapping(line, 77), Some(0x10000));
-        assert_eq!(offset_of_mapping(line, 78), None);
-        assert_eq!(offset_of_mapping("7f0000000000-7f0000010000 rw-p 00000000 00:00 0", 0), None);
+    fn a_mapping_line_gives_its_range() {
+        let line = "7f0000000000-7f0000010000 rw-s 00020000 00:01 77 /memfd:card-GPU-1.mem (deleted)";
+        assert_eq!(range_of_mapping(line, 77), Some(0x20000..0x30000));
+        assert_eq!(range_of_mapping(line, 78), None);
+        assert_eq!(range_of_mapping("7f0000000000-7f0000010000 rw-p 00000000 00:00 0", 0), None);
+    }
+
+    #[test]
+    fn ranges_are_covered_by_many_or_not_to_their_end() {
+        let mapped = [10..20, 30..50, 20..25, 0..5];
+        assert_eq!(beyond(&[10..25, 35..50, 0..5], &mapped), Vec::<u64>::new());
+        assert_eq!(beyond(&[10..26, 5..10, 0..6, 29..40], &mapped), [25, 5, 5, 29]);
     }
 }

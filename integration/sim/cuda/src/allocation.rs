@@ -22,14 +22,28 @@ const PITCH: usize = 512;
 /// Takes device memory for the calling thread's context.
 pub fn allocate(parts: &mut Parts, bytes: usize, pool: Option<Handle>) -> Outcome<u64> {
     let (context, slot) = parts.current()?;
+    let block = Block { context: Some(context), pool, ..take(parts, slot, bytes)? };
+    Ok(parts.memory.enter(block))
+}
+
+/// Takes memory of a device, for no context.
+pub fn take(parts: &mut Parts, slot: usize, bytes: usize) -> Outcome<Block> {
     let whole = whole_pages(bytes as u64).filter(|bytes| *bytes > 0).ok_or(Code::INVALID_VALUE)?;
     within_limit(parts, slot, whole)?;
     let (range, memory) = parts.session()?.allocate(parts.slots[slot].device(), whole)?;
     let mapping = Mapping::of_card(memory.as_fd(), range.offset, range.bytes).map_err(|_| Code::OPERATING_SYSTEM)?;
     let place = Place::Card { offset: range.offset, mapping: Arc::new(mapping) };
     let id = parts.memory.next_id();
-    let block = Block { context, slot, asked: bytes, bytes: whole, place, exported: None, opened: None, pool, id };
-    Ok(parts.memory.enter(block))
+    Ok(Block { context: None, slot, asked: bytes, bytes: whole, place, exported: None, opened: None, pool: None, id })
+}
+
+/// Lets go of memory on a card: the process's own, or what it has opened.
+pub fn give_back(parts: &Parts, block: &Block) -> Outcome {
+    let Place::Card { offset, .. } = block.place else { return Err(Code::ILLEGAL_STATE) };
+    match block.opened {
+        Some(opened) => parts.session()?.import_gone(opened.key),
+        None => parts.session()?.free(parts.slots[block.slot].device(), offset),
+    }
 }
 
 /// Whether an MPS server lets the process have so much more of a device.
@@ -40,11 +54,10 @@ fn within_limit(parts: &Parts, slot: usize, bytes: u64) -> Outcome {
     if limit.is_some_and(|limit| held.saturating_add(bytes) > limit) { Err(Code::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
-/// Gives it back.
+/// Gives an allocation back.
 fn free(parts: &mut Parts, pointer: u64) -> Outcome {
     let block = parts.memory.blocks.get(&pointer).filter(|block| block.opened.is_none()).ok_or(Code::INVALID_VALUE)?;
-    let Place::Card { offset, .. } = block.place else { return Err(Code::ILLEGAL_STATE) };
-    parts.session()?.free(parts.slots[block.slot].device(), offset)?;
+    give_back(parts, block)?;
     parts.memory.blocks.remove(&pointer);
     Ok(())
 }
@@ -82,7 +95,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
 
 /// The context's work that may still use what is to go.
 fn work_on(parts: &Parts, pointer: u64) -> Vec<Mark> {
-    let block = parts.memory.blocks.get(&pointer).map(|block| block.context);
+    let block = parts.memory.blocks.get(&pointer).and_then(|block| block.context);
     let context = block.or_else(|| parts.memory.pinned.get(&pointer).map(|pinned| pinned.context));
     context.map_or_else(Vec::new, |context| parts.work_of(context))
 }
@@ -177,8 +190,10 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
 pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usize, pointer: u64) -> i32 {
     call("cuMemGetAddressRange_v2", |parts| {
         let block = parts.memory.block(pointer).map(|(start, block)| (start, block.asked));
+        let mapped =
+            || parts.memory.reservations.mapping(pointer).map(|(start, mapped)| (start, mapped.bytes as usize));
         let host = || parts.memory.host(pointer).map(|(start, pinned)| (start, pinned.bytes));
-        let (start, length) = block.or_else(host).ok_or(Code::NOT_FOUND)?;
+        let (start, length) = block.or_else(mapped).or_else(host).ok_or(Code::NOT_FOUND)?;
         // SAFETY: the C caller gives places, or null for what it does not want.
         unsafe {
             let one = if base.is_null() { Ok(()) } else { give(base, start) };

@@ -28,8 +28,7 @@ fn generation(slot: &Slot) -> Generation {
     Generation { clock_khz, memory_clock_khz, bus_bits, cache_bytes, shared_of_multiprocessor }
 }
 
-/// One attribute of a device. Those that are about what is not simulated (textures, graphs, virtual memory, sharing by
-/// descriptor) are 0.
+/// One attribute of a device. Those that are about what is not simulated (textures, graphs, memory of NUMA nodes) are 0.
 pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
     let (major, minor) = slot.card.capability;
     let of = generation(slot);
@@ -72,8 +71,8 @@ pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
         97 => of.shared_of_multiprocessor - 1024,
         111 => 1024,
         // Copies beside kernels, mapped host memory, concurrent kernels, ECC, one address space, priorities, caches, managed
-        // memory, preemption, registered host memory, cooperative launch, pools, unified function pointers.
-        15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 115 | 129 => 1,
+        // memory, preemption, registered host memory, cooperative launch, memory by handles, pools, unified function pointers.
+        15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 102 | 115 | 129 => 1,
         120 => i32::from(major >= 9),
         133 => i32::from(slot.share.is_some()),
         // NUMA nodes: none known.

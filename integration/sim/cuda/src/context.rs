@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::allocation::give_back;
 use crate::codes::{Code, Outcome};
 use crate::current;
 use crate::driver::Parts;
@@ -127,11 +128,9 @@ impl Parts {
         self.memory.forget_host(handle);
         let device = self.slots[context.slot].device();
         for block in self.memory.forget_blocks(handle) {
-            if let Place::Card { offset, .. } = block.place {
-                match block.opened {
-                    Some(opened) => self.session()?.import_gone(opened.key)?,
-                    None => self.session()?.free(self.slots[block.slot].device(), offset)?,
-                }
+            // What is still away needs no word.
+            if matches!(block.place, Place::Card { .. }) {
+                give_back(self, &block)?;
             }
         }
         self.session()?.context_gone(device)
@@ -172,6 +171,11 @@ impl Parts {
     /// All work of a context that is not done yet.
     pub fn work_of(&self, context: Handle) -> Vec<Mark> {
         self.streams_of(context).iter().filter_map(|stream| stream.pending()).collect()
+    }
+
+    /// All work that is not done yet.
+    pub fn all_work(&self) -> Vec<Mark> {
+        self.contexts.all.iter().flat_map(|(context, _)| self.work_of(context)).collect()
     }
 
     /// What must be done in other streams before new work of `stream`: the legacy stream and the blocking ones take turns.

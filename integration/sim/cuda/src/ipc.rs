@@ -92,8 +92,9 @@ fn open(parts: &mut Parts, content: Content) -> Outcome<u64> {
         // Not in the process that it comes from.
         return Err(Code::INVALID_CONTEXT);
     }
-    let same =
-        |block: &Block| block.context == context && block.opened.is_some_and(|opened| opened.token == content.token);
+    let same = |block: &Block| {
+        block.context == Some(context) && block.opened.is_some_and(|opened| opened.token == content.token)
+    };
     if let Some((pointer, block)) = parts.memory.blocks.iter_mut().find(|(_, block)| same(block)) {
         block.opened = block.opened.map(|opened| Opened { count: opened.count + 1, ..opened });
         return Ok(*pointer);
@@ -103,7 +104,7 @@ fn open(parts: &mut Parts, content: Content) -> Outcome<u64> {
     let mapping = Mapping::of_card(memory.as_fd(), range.offset, range.bytes).map_err(|_| Code::MAP_FAILED)?;
     let id = parts.memory.next_id();
     Ok(parts.memory.enter(Block {
-        context,
+        context: Some(context),
         slot,
         asked: content.asked as usize,
         bytes: range.bytes,
@@ -137,10 +138,8 @@ pub extern "C" fn cuIpcCloseMemHandle(pointer: u64) -> i32 {
             block.opened = Some(Opened { count: opened.count - 1, ..opened });
             return Ok(());
         }
-        let work = {
-            let context = block.context;
-            parts.work_of(context)
-        };
+        let context = block.context.ok_or(Code::INVALID_VALUE)?;
+        let work = parts.work_of(context);
         drop(parts);
         wait_for(&work);
         let mut parts = inside.parts();
@@ -167,9 +166,10 @@ pub extern "C" fn cuIpcOpenEventHandle(_event: *mut Handle, _handle: EventHandle
     call("cuIpcOpenEventHandle", |_| Err(Code::NOT_SUPPORTED))
 }
 
-/// Whether the process has anything that other processes open, or has opened something of theirs.
+/// Whether the process has anything that other processes open so, or has opened something of theirs.
 pub fn is_shared(parts: &Parts) -> bool {
-    parts.memory.blocks.values().any(|block| block.exported.is_some() || block.opened.is_some())
+    let mut blocks = parts.memory.blocks.values().filter(|block| block.context.is_some());
+    blocks.any(|block| block.exported.is_some() || block.opened.is_some())
 }
 
 #[cfg(test)]

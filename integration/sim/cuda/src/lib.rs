@@ -10,6 +10,7 @@
 //! `../FIDELITY.md` says what is like the real thing and what is not.
 #![allow(non_snake_case, reason = "functions for C are called what cuda.h calls them")]
 
+mod address;
 mod allocation;
 mod allocator;
 mod attribute;
@@ -50,10 +51,13 @@ mod nodes;
 mod other;
 mod pace;
 mod peer;
+mod physical;
 mod pointer;
 mod pool;
 mod primary;
+mod properties;
 mod ptx;
+mod reservation;
 mod session;
 mod set;
 mod signals;

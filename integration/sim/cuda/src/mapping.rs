@@ -52,6 +52,24 @@ impl Mapping {
         Ok(Mapping { address: address as usize, bytes })
     }
 
+    /// Has a range of a card's memory lie from `at` on, in place of what is there.
+    pub fn put_card(&self, at: u64, bytes: u64, memory: BorrowedFd<'_>, offset: u64) -> io::Result<()> {
+        self.put(at, bytes, libc::MAP_SHARED, memory.as_raw_fd(), offset)
+    }
+
+    /// Has ordinary memory lie there, all zero.
+    pub fn put_nothing(&self, at: u64, bytes: u64) -> io::Result<()> {
+        self.put(at, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+    }
+
+    fn put(&self, at: u64, bytes: u64, flags: i32, descriptor: i32, offset: u64) -> io::Result<()> {
+        let place = self.at(at as usize, bytes as usize).ok_or(io::ErrorKind::InvalidInput)?.cast();
+        let (flags, offset) = (flags | libc::MAP_FIXED, offset as libc::off_t);
+        // SAFETY: the range is inside this mapping, which nobody has a reference into, and stays mapped.
+        let address = unsafe { libc::mmap(place, bytes as usize, READ_WRITE, flags, descriptor, offset) };
+        if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.bytes

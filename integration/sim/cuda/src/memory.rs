@@ -6,14 +6,16 @@ use std::sync::Arc;
 use crate::codes::{Code, Outcome};
 use crate::ipc::Opened;
 use crate::mapping::Mapping;
+use crate::physical::Physical;
+use crate::reservation::{RESERVABLE, Reservations};
 use crate::span::Span;
-use crate::table::Handle;
+use crate::table::{Handle, Table};
 
 /// The first device pointer. Pointers are never used twice.
 const FIRST: u64 = 0x3_0200_0000;
 
 /// Device pointers lie below this. What is above is host memory.
-const END: u64 = 1 << 44;
+const END: u64 = RESERVABLE.end;
 
 /// Device pointers lie on this boundary.
 const BOUNDARY: u64 = 2 << 20;
@@ -37,8 +39,8 @@ pub enum Place {
 /// One allocation.
 #[derive(Debug)]
 pub struct Block {
-    /// The context that it belongs to.
-    pub context: Handle,
+    /// The context that it belongs to; memory by a handle belongs to none.
+    pub context: Option<Handle>,
     /// Which of the process's devices.
     pub slot: usize,
     /// Bytes that were asked for.
@@ -84,14 +86,31 @@ pub struct Pinned {
 }
 
 /// All memory of the process that devices reach.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Memory {
-    /// By device pointer.
+    /// By device pointer; memory by a handle by a number that is none.
     pub blocks: BTreeMap<u64, Block>,
     /// By address.
     pub pinned: BTreeMap<u64, Pinned>,
+    /// What each handle stands for.
+    pub physical: Table<Physical>,
+    /// Where a program maps memory by handles.
+    pub reservations: Reservations,
     spent: u64,
     numbered: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            blocks: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            physical: Table::of_kind(9),
+            reservations: Reservations::default(),
+            spent: 0,
+            numbered: 0,
+        }
+    }
 }
 
 impl Memory {
@@ -109,8 +128,18 @@ impl Memory {
         pointer
     }
 
+    /// Enters memory that no device pointer leads to; where comes back.
+    pub fn enter_apart(&mut self, block: Block) -> u64 {
+        let place = END + block.id;
+        self.blocks.insert(place, block);
+        place
+    }
+
     /// The allocation that holds a device pointer, and its first.
     pub fn block(&self, pointer: u64) -> Option<(u64, &Block)> {
+        if pointer >= END {
+            return None;
+        }
         let (start, block) = self.blocks.range(..=pointer).next_back()?;
         (pointer - start < block.bytes).then_some((*start, block))
     }
@@ -137,6 +166,9 @@ impl Memory {
             let at = usize::try_from(pointer - start).ok();
             return at.and_then(|at| Span::of_card(mapping, at, length)).ok_or(Code::INVALID_VALUE);
         }
+        if RESERVABLE.contains(&pointer) {
+            return self.reservations.span(pointer, length);
+        }
         let (start, pinned) = self.host(pointer).ok_or(Code::INVALID_VALUE)?;
         if length as u64 > pinned.bytes as u64 - (pointer - start) {
             return Err(Code::INVALID_VALUE);
@@ -157,8 +189,8 @@ impl Memory {
 
     /// Takes out the allocations of a context.
     pub fn forget_blocks(&mut self, context: Handle) -> Vec<Block> {
-        let gone: Vec<u64> =
-            self.blocks.iter().filter(|(_, block)| block.context == context).map(|(pointer, _)| *pointer).collect();
+        let of_context = |(pointer, block): (&u64, &Block)| (block.context == Some(context)).then_some(*pointer);
+        let gone: Vec<u64> = self.blocks.iter().filter_map(of_context).collect();
         gone.iter().filter_map(|pointer| self.blocks.remove(pointer)).collect()
     }
 
@@ -175,7 +207,7 @@ mod tests {
     fn block(bytes: u64) -> Block {
         let place = Place::Card { offset: 0, mapping: Arc::new(Mapping::of_host(bytes).expect("memory")) };
         let asked = bytes as usize;
-        Block { context: 1, slot: 0, asked, bytes, place, exported: None, opened: None, pool: None, id: 1 }
+        Block { context: Some(1), slot: 0, asked, bytes, place, exported: None, opened: None, pool: None, id: 1 }
     }
 
     fn host(bytes: usize) -> Pinned {
@@ -192,6 +224,15 @@ mod tests {
         for (pointer, length) in [(first + 4095, 2), (first - 1, 1), (second + 8192, 1), (second, usize::MAX)] {
             assert_eq!(memory.span(pointer, length).map(drop), Err(Code::INVALID_VALUE), "{pointer:#x}, {length}");
         }
+    }
+
+    #[test]
+    fn no_pointer_leads_to_memory_that_is_entered_apart() {
+        let mut memory = Memory::default();
+        let place = memory.enter_apart(block(4096));
+        assert_eq!(memory.blocks.len(), 1);
+        assert!(memory.block(place).is_none() && !memory.is_reached(place, 1));
+        assert_eq!(memory.forget_blocks(1).len(), 1);
     }
 
     #[test]
@@ -213,7 +254,7 @@ mod tests {
     fn what_a_context_holds_goes_with_it() {
         let mut memory = Memory::default();
         let pointer = memory.enter(block(4096));
-        let other = memory.enter(Block { context: 2, ..block(4096) });
+        let other = memory.enter(Block { context: Some(2), ..block(4096) });
         memory.pinned.insert(0x7f00_0000_0000, host(10));
         assert_eq!(memory.forget_blocks(1).len(), 1);
         memory.forget_host(1);

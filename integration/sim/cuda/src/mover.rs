@@ -62,6 +62,7 @@ pub fn to_host(driver: &Driver, orders: &CommandOrders) -> Outcome {
         block.place = Place::Host(Arc::new(host));
         session.free(parts.slots[block.slot].device(), offset)?;
     }
+    parts.memory.reservations.leave_cards().map_err(|_| Code::OPERATING_SYSTEM)?;
     session.release()?;
     driver.connect(parts, None);
     if let Some(mps) = &mut parts.mps {
@@ -126,10 +127,22 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
         write_data(host, memory.as_fd(), range.offset, &mut pace).map_err(|_| ruined(Code::OUT_OF_MEMORY))?;
         block.place = Place::Card { offset: range.offset, mapping: Arc::new(mapping) };
     }
+    map_again(parts, &memories).map_err(ruined)?;
     driver.connect(parts, Some(session));
     share_again(driver, parts).map_err(ruined)?;
     // Owners that are still to be restored tell later; an unlock looks again.
     open_again(driver, parts).map(drop).map_err(ruined)
+}
+
+/// Has memory by handles lie in its reserved ranges again.
+fn map_again(parts: &Parts, memories: &[Option<OwnedFd>]) -> Outcome {
+    let memory = &parts.memory;
+    memory.reservations.return_to_cards(|handle| {
+        let block = memory.physical.get(handle).and_then(|physical| memory.blocks.get(&physical.block));
+        let block = block.ok_or(Code::UNKNOWN)?;
+        let Place::Card { offset, .. } = block.place else { return Err(Code::UNKNOWN) };
+        Ok((memories[block.slot].as_ref().ok_or(Code::UNKNOWN)?.as_fd(), offset))
+    })
 }
 
 /// Tells the job what shared allocations are opened by on the cards they are on now.

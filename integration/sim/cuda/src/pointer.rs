@@ -12,6 +12,9 @@ use crate::table::Handle;
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
+/// `CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE`, with the numbers of `CUmemAccess_flags`.
+const READ_WRITE: u32 = 3;
+
 /// What the attributes tell of.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
@@ -19,11 +22,44 @@ struct Facts {
     device: i32,
     memory: u32,
     managed: bool,
+    /// All of the allocation or of the reserved range.
     start: u64,
     bytes: usize,
+    /// What is mapped in one piece.
+    mapping: (u64, usize),
+    /// Of the allocation or mapping, and of the memory behind it.
     id: u64,
+    memory_id: u64,
     pool: Option<Handle>,
-    ours: bool,
+    /// `CUmemAllocationHandleType` that it can be shared by.
+    handle_types: u32,
+    /// Whether `cuIpcGetMemHandle` takes it.
+    is_ipc_capable: bool,
+    /// `CUmemAccess_flags` of the calling thread's device.
+    access: u32,
+}
+
+/// What is known of memory that is mapped by a handle.
+fn mapped(parts: &Parts, pointer: u64) -> Option<Facts> {
+    let (at, mapped) = parts.memory.reservations.mapping(pointer)?;
+    let (start, bytes) = parts.memory.reservations.range(pointer)?;
+    let physical = parts.memory.physical.get(mapped.memory)?;
+    let block = parts.memory.blocks.get(&physical.block)?;
+    Some(Facts {
+        context: 0,
+        device: parts.device_of_slot(block.slot).unwrap_or(-1),
+        memory: DEVICE,
+        managed: false,
+        start,
+        bytes: bytes as usize,
+        mapping: (at, mapped.bytes as usize),
+        id: mapped.id,
+        memory_id: block.id,
+        pool: None,
+        handle_types: physical.properties.handle_types,
+        is_ipc_capable: false,
+        access: parts.current().map_or(0, |(_, slot)| mapped.access(slot)),
+    })
 }
 
 fn facts(parts: &Parts, pointer: u64) -> Option<Facts> {
@@ -31,16 +67,23 @@ fn facts(parts: &Parts, pointer: u64) -> Option<Facts> {
         |context| parts.contexts.get(context).and_then(|context| parts.device_of_slot(context.slot)).unwrap_or(-1);
     if let Some((start, block)) = parts.memory.block(pointer) {
         return Some(Facts {
-            context: block.context,
+            context: block.context.unwrap_or(0),
             device: parts.device_of_slot(block.slot).unwrap_or(-1),
             memory: DEVICE,
             managed: false,
             start,
             bytes: block.asked,
+            mapping: (start, block.asked),
             id: block.id,
+            memory_id: block.id,
             pool: block.pool,
-            ours: block.opened.is_none(),
+            handle_types: 0,
+            is_ipc_capable: block.opened.is_none() && block.pool.is_none(),
+            access: READ_WRITE,
         });
+    }
+    if let Some(facts) = mapped(parts, pointer) {
+        return Some(facts);
     }
     let (start, pinned) = parts.memory.host(pointer)?;
     let managed = matches!(pinned.pinning, Pinning::Managed(_));
@@ -51,9 +94,13 @@ fn facts(parts: &Parts, pointer: u64) -> Option<Facts> {
         managed,
         start,
         bytes: pinned.bytes,
+        mapping: (start, pinned.bytes),
         id: pinned.id,
+        memory_id: pinned.id,
         pool: None,
-        ours: true,
+        handle_types: 0,
+        is_ipc_capable: false,
+        access: READ_WRITE,
     })
 }
 
@@ -72,18 +119,20 @@ unsafe fn tell(facts: &Facts, number: u32, pointer: u64, to: *mut c_void) -> Out
             3 => give(to.cast(), pointer),
             4 if is_host => give(to.cast(), pointer),
             6 => give(to.cast(), 0u8),
-            7 | 20 => give(to.cast(), facts.id),
+            7 => give(to.cast(), facts.id),
             8 => give(to.cast(), u8::from(facts.managed)),
             9 => give(to.cast(), facts.device),
-            10 => give(to.cast(), u8::from(!is_host && facts.ours && facts.pool.is_none())),
-            11 | 19 => give(to.cast(), facts.start),
-            12 | 18 => give(to.cast(), facts.bytes),
+            10 => give(to.cast(), u8::from(facts.is_ipc_capable)),
+            11 => give(to.cast(), facts.start),
+            12 => give(to.cast(), facts.bytes),
             13 => give(to.cast(), 1u8),
-            14 => give(to.cast(), 0u32),
+            14 => give(to.cast(), facts.handle_types),
             15 | 21 => give(to.cast(), 0u8),
-            // CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE.
-            16 => give(to.cast(), 3u32),
+            16 => give(to.cast(), facts.access),
             17 => give(to.cast(), facts.pool.unwrap_or(0)),
+            18 => give(to.cast(), facts.mapping.1),
+            19 => give(to.cast(), facts.mapping.0),
+            20 => give(to.cast(), facts.memory_id),
             _ => Err(Code::INVALID_VALUE),
         }
     }

@@ -120,25 +120,36 @@ symbols! {
     "cuLibraryGetKernelCount" 12040 module cuLibraryGetKernelCount;
     "cuLibraryLoadData" 12000 module cuLibraryLoadData;
     "cuLibraryUnload" 12000 module cuLibraryUnload;
+    "cuMemAddressFree" 10020 address cuMemAddressFree;
+    "cuMemAddressReserve" 10020 address cuMemAddressReserve;
     "cuMemAlloc" 3020 allocation cuMemAlloc_v2;
     "cuMemAllocAsync" 11020 allocation cuMemAllocAsync;
     "cuMemAllocFromPoolAsync" 11020 pool cuMemAllocFromPoolAsync;
     "cuMemAllocHost" 3020 host_memory cuMemAllocHost_v2;
     "cuMemAllocManaged" 6000 allocation cuMemAllocManaged;
     "cuMemAllocPitch" 3020 allocation cuMemAllocPitch_v2;
+    "cuMemCreate" 10020 physical cuMemCreate;
     "cuMemFree" 3020 allocation cuMemFree_v2;
     "cuMemFreeAsync" 11020 allocation cuMemFreeAsync;
     "cuMemFreeHost" 2000 host_memory cuMemFreeHost;
+    "cuMemGetAccess" 10020 address cuMemGetAccess;
     "cuMemGetAddressRange" 3020 allocation cuMemGetAddressRange_v2;
+    "cuMemGetAllocationGranularity" 10020 physical cuMemGetAllocationGranularity;
+    "cuMemGetAllocationPropertiesFromHandle" 10020 physical cuMemGetAllocationPropertiesFromHandle;
     "cuMemGetInfo" 3020 allocation cuMemGetInfo_v2;
     "cuMemHostAlloc" 2020 host_memory cuMemHostAlloc;
     "cuMemHostGetDevicePointer" 3020 host_memory cuMemHostGetDevicePointer_v2;
     "cuMemHostGetFlags" 2030 host_memory cuMemHostGetFlags;
     "cuMemHostRegister" 6050 host_memory cuMemHostRegister_v2;
     "cuMemHostUnregister" 4000 host_memory cuMemHostUnregister;
+    "cuMemMap" 10020 address cuMemMap;
     "cuMemPoolGetAttribute" 11020 pool cuMemPoolGetAttribute;
     "cuMemPoolSetAttribute" 11020 pool cuMemPoolSetAttribute;
     "cuMemPoolTrimTo" 11020 pool cuMemPoolTrimTo;
+    "cuMemRelease" 10020 physical cuMemRelease;
+    "cuMemRetainAllocationHandle" 11000 physical cuMemRetainAllocationHandle;
+    "cuMemSetAccess" 10020 address cuMemSetAccess;
+    "cuMemUnmap" 10020 address cuMemUnmap;
     "cuMemcpy" 4000 copy cuMemcpy;
     "cuMemcpy2D" 3020 copy_2d cuMemcpy2D_v2;
     "cuMemcpy2DAsync" 3020 copy_2d cuMemcpy2DAsync_v2;
@@ -200,6 +211,7 @@ mod tests {
 
     /// The text of every module with functions for C.
     const MODULES: &[&str] = &[
+        include_str!("address.rs"),
         include_str!("allocation.rs"),
         include_str!("checkpoint.rs"),
         include_str!("context_calls.rs"),
@@ -217,6 +229,7 @@ mod tests {
         include_str!("module.rs"),
         include_str!("other.rs"),
         include_str!("peer.rs"),
+        include_str!("physical.rs"),
         include_str!("pointer.rs"),
         include_str!("pool.rs"),
         include_str!("primary.rs"),

@@ -2,6 +2,8 @@
 
 use std::ffi::{CString, c_char, c_void};
 
+use super::by_handle::{Access, Location, Properties};
+
 /// A handle that the driver gives.
 pub type Handle = usize;
 
@@ -109,6 +111,17 @@ api! {
     ipc_export: "cuIpcGetMemHandle" (*mut IpcHandle, u64);
     ipc_open: "cuIpcOpenMemHandle_v2" (*mut u64, IpcHandle, u32);
     ipc_close: "cuIpcCloseMemHandle" (u64);
+    address_reserve: "cuMemAddressReserve" (*mut u64, usize, usize, u64, u64);
+    address_free: "cuMemAddressFree" (u64, usize);
+    memory_create: "cuMemCreate" (*mut Handle, usize, *const Properties, u64);
+    memory_release: "cuMemRelease" (Handle);
+    memory_map: "cuMemMap" (u64, usize, usize, Handle, u64);
+    memory_unmap: "cuMemUnmap" (u64, usize);
+    set_access: "cuMemSetAccess" (u64, usize, *const Access, usize);
+    get_access: "cuMemGetAccess" (*mut u64, *const Location, u64);
+    granularity: "cuMemGetAllocationGranularity" (*mut usize, *const Properties, u32);
+    properties: "cuMemGetAllocationPropertiesFromHandle" (*mut Properties, Handle);
+    retain_handle: "cuMemRetainAllocationHandle" (*mut Handle, *mut c_void);
 }
 
 /// `CUipcMemHandle`.

@@ -43,26 +43,31 @@ impl Counter {
         }
     }
 
-    /// What the process has open and mapped of the hardware: card memory, or a connection.
+    /// What it has of the hardware.
     pub fn traces(&self) -> Vec<String> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let mut traces: Vec<String> = maps.lines().filter(|line| line.contains("/memfd:")).map(str::to_owned).collect();
-        let connections = std::fs::read_to_string("/proc/net/unix").expect("sockets");
-        for entry in std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("fds").flatten() {
-            let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-            let target = target.to_string_lossy().into_owned();
-            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-            // State 03 is connected; the counter's own listening socket is 01.
-            let connected = inode.is_some_and(|inode| {
-                connections
-                    .lines()
-                    .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
-                    .any(|line| line.len() > 6 && line[6] == inode && line[5] == "03")
-            });
-            if connected || target.contains("memfd") {
-                traces.push(target);
-            }
-        }
-        traces
+        traces_of(self.pid())
     }
+}
+
+/// What a process has open and mapped of the hardware: card memory, or a connection.
+pub fn traces_of(pid: i32) -> Vec<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let mut traces: Vec<String> = maps.lines().filter(|line| line.contains("/memfd:")).map(str::to_owned).collect();
+    let connections = std::fs::read_to_string("/proc/net/unix").expect("sockets");
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).expect("fds").flatten() {
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        let target = target.to_string_lossy().into_owned();
+        let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+        // State 03 is connected; the counter's own listening socket is 01.
+        let connected = inode.is_some_and(|inode| {
+            connections
+                .lines()
+                .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
+                .any(|line| line.len() > 6 && line[6] == inode && line[5] == "03")
+        });
+        if connected || target.contains("memfd") {
+            traces.push(target);
+        }
+    }
+    traces
 }

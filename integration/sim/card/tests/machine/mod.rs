@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod api;
-mod counter;
+pub mod by_handle;
+pub mod counter;
 mod driver;
 pub mod player;
 
