@@ -73,7 +73,7 @@ fn a_restore_without_room_ruins_the_process_for_good() {
     driver.free(taken);
     assert_eq!(driver.restore(pid, &[]), 304, "also when there is room again");
     assert_eq!(driver.unlock(pid), 401);
-    assert_eq!(driver.state(pid), (0, 3));
+    assert_eq!(driver.state(pid), (0, 2), "nobody is told");
     counter.child.0.kill().expect("kill");
     counter.child.0.wait().expect("gone");
     // The neighbour's context is left.

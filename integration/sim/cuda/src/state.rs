@@ -12,6 +12,9 @@ pub enum ProcessState {
     Checkpointed = 2,
     /// Ruined by a failed checkpoint or restore; only a kill is left.
     Failed = 3,
+    /// Ruined by a restore that found too little room, which callers are not told: to them it stays checkpointed
+    /// (NVIDIA/cuda-checkpoint#44). The number is ours.
+    Stranded = 100,
 }
 
 impl ProcessState {
@@ -21,7 +24,16 @@ impl ProcessState {
             0 => ProcessState::Running,
             1 => ProcessState::Locked,
             2 => ProcessState::Checkpointed,
+            100 => ProcessState::Stranded,
             _ => ProcessState::Failed,
+        }
+    }
+
+    /// The `CUprocessState` that callers are told.
+    pub fn told(self) -> u32 {
+        match self {
+            ProcessState::Stranded => ProcessState::Checkpointed as u32,
+            state => state as u32,
         }
     }
 
@@ -33,7 +45,7 @@ impl ProcessState {
             | (ProcessState::Running, Deed::Lock { .. })
             | (ProcessState::Locked, Deed::Checkpoint | Deed::Unlock)
             | (ProcessState::Checkpointed, Deed::Restore { .. }) => Ok(()),
-            (ProcessState::Failed, Deed::Restore { .. }) => Err(Code::OPERATING_SYSTEM),
+            (ProcessState::Failed | ProcessState::Stranded, Deed::Restore { .. }) => Err(Code::OPERATING_SYSTEM),
             _ => Err(Code::ILLEGAL_STATE),
         }
     }
@@ -41,7 +53,7 @@ impl ProcessState {
 
 #[cfg(test)]
 mod tests {
-    use super::ProcessState::{Checkpointed, Failed, Locked, Running};
+    use super::ProcessState::{Checkpointed, Failed, Locked, Running, Stranded};
     use super::*;
 
     #[test]
@@ -62,9 +74,13 @@ mod tests {
 
     #[test]
     fn a_ruined_process_answers_304_to_restore_and_401_to_the_rest() {
-        assert_eq!(Failed.allows(&Deed::Restore { pairs: Vec::new() }), Err(Code(304)));
-        assert_eq!(Failed.allows(&Deed::Unlock), Err(Code(401)));
-        assert_eq!(Failed.allows(&Deed::Lock { timeout_ms: 0 }), Err(Code(401)));
-        assert_eq!(Failed.allows(&Deed::State), Ok(()));
+        for ruined in [Failed, Stranded] {
+            assert_eq!(ruined.allows(&Deed::Restore { pairs: Vec::new() }), Err(Code(304)));
+            assert_eq!(ruined.allows(&Deed::Unlock), Err(Code(401)));
+            assert_eq!(ruined.allows(&Deed::Lock { timeout_ms: 0 }), Err(Code(401)));
+            assert_eq!(ruined.allows(&Deed::State), Ok(()));
+        }
+        assert_eq!([Failed.told(), Stranded.told()], [3, 2]);
+        assert_eq!(ProcessState::from_number(Stranded as u32), Stranded);
     }
 }

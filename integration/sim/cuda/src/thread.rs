@@ -69,7 +69,7 @@ fn serve(driver: &Driver, ticket: u64) {
     // A refusal means that the caller has gone, or that the signal is an old one from another machine.
     if let Ok((Reply::Job { deed, orders }, _)) = channel.ask::<_, Reply>(&Request::Take { ticket }) {
         let code = crate::codes::code_of(perform(driver, &deed, &orders));
-        let _ = channel.send(&Request::Outcome { code, state: driver.state() as u32 });
+        let _ = channel.send(&Request::Outcome { code, state: driver.state().told() });
     }
 }
 
@@ -138,8 +138,10 @@ fn restore(driver: &Driver, pairs: &[baton_sim_wire::UuidPair], orders: &Command
             Ok(())
         }
         Err(fault) => {
-            if fault.ruined {
-                driver.set_state(ProcessState::Failed);
+            match fault {
+                mover::RestoreFault { ruined: false, .. } => {}
+                mover::RestoreFault { code: Code::OUT_OF_MEMORY, .. } => driver.set_state(ProcessState::Stranded),
+                mover::RestoreFault { .. } => driver.set_state(ProcessState::Failed),
             }
             Err(fault.code)
         }
