@@ -1,22 +1,13 @@
 //! The fields of a card.
 
-use super::{Field, Value, compute_mode, enabled, text};
+use super::{Field, Value, compute_mode, enabled, field, text};
 use crate::device::Device;
 use crate::sensors::{Clock, Engine, Errors, watts};
 
-type CardField = Field<fn(Device<'_>) -> Value>;
-
-const fn field(
-    names: &'static [&'static str],
-    unit: &'static str,
-    about: &'static str,
-    value: fn(Device<'_>) -> Value,
-) -> CardField {
-    Field { names, unit, about, value }
-}
+type OfCard = fn(Device<'_>) -> Value;
 
 /// They and their names are those of `nvidia-smi --help-query-gpu` of driver 580, as far as they go.
-pub static CARD: [CardField; 52] = [
+pub static CARD: [Field<OfCard>; 52] = [
     field(&["driver_version"], "", "Version of the driver.", |device| Ok(device.nvml.driver())),
     field(&["count"], "", "How many cards this machine has.", |device| text(device.nvml.cards().map(|all| all.len()))),
     field(&["name", "gpu_name"], "", "Product name.", |device| device.name()),

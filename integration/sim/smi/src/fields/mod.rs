@@ -24,6 +24,10 @@ pub struct Field<V: 'static> {
     pub value: V,
 }
 
+const fn field<V>(names: &'static [&'static str], unit: &'static str, about: &'static str, value: V) -> Field<V> {
+    Field { names, unit, about, value }
+}
+
 /// The fields of these names, with the names.
 pub fn find<'f, V>(fields: &'static [Field<V>], names: &'f [String]) -> Outcome<Vec<(&'f str, &'static Field<V>)>> {
     let known = |name: &'f String| {
@@ -74,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_help_lists_names_in_quotes_below_empty_lines() {
-        let field = Field { names: &["name", "gpu_name"], unit: "", about: "What it is.", value: () };
+        let field = field(&["name", "gpu_name"], "", "What it is.", ());
         let wanted = "List of valid properties to query for the switch \"--query-gpu\":\n\n\
                       \"name\" or \"gpu_name\"\nWhat it is.\n\n";
         assert_eq!(help(&[field], "--query-gpu"), wanted);

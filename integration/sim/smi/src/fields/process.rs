@@ -2,22 +2,13 @@
 
 use nvml_wrapper_sys::bindings::nvmlProcessInfo_t;
 
-use super::{Field, Value, text};
+use super::{Field, Value, field, text};
 use crate::device::Device;
 
-type ProcessField = Field<fn(Device<'_>, &nvmlProcessInfo_t) -> Value>;
-
-const fn field(
-    names: &'static [&'static str],
-    unit: &'static str,
-    about: &'static str,
-    value: fn(Device<'_>, &nvmlProcessInfo_t) -> Value,
-) -> ProcessField {
-    Field { names, unit, about, value }
-}
+type OfProcess = fn(Device<'_>, &nvmlProcessInfo_t) -> Value;
 
 /// They and their names are those of `nvidia-smi --help-query-compute-apps`.
-pub static PROCESS: [ProcessField; 7] = [
+pub static PROCESS: [Field<OfProcess>; 7] = [
     field(&["gpu_name"], "", "Product name of its card.", |device, _| device.name()),
     field(&["gpu_bus_id"], "", "PCI address of its card.", |device, _| device.bus_id()),
     field(&["gpu_serial"], "", "Serial number of its card.", |device, _| device.serial()),
