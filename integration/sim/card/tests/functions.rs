@@ -2,7 +2,7 @@
 
 mod machine;
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 
 use machine::Machine;
 use machine::api::Api;
@@ -69,6 +69,26 @@ const VARIANTS: [(&str, Option<&str>, &str, i32); 8] = [
     ("cuLaunchHostFunc", Some("cuLaunchHostFunc"), "cuLaunchHostFunc_v2", 13010),
 ];
 
+/// Errors, and the CUDA version whose `cuda.h` was the first with each.
+const ERRORS: [(i32, &CStr, i32); 5] = [
+    (2, c"CUDA_ERROR_OUT_OF_MEMORY", 2000),
+    (36, c"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", 13000),
+    (226, c"CUDA_ERROR_CONTAINED", 12080),
+    (917, c"CUDA_ERROR_STREAM_DETACHED", 13010),
+    (918, c"CUDA_ERROR_GRAPH_RECAPTURE_FAILURE", 13030),
+];
+
+/// The driver's name of an error; what it does not know is an invalid value.
+fn error_name(api: &Api, error: i32) -> Option<&'static CStr> {
+    let mut name = c"unchanged".as_ptr();
+    // SAFETY: a place for a pointer; a name that comes is a constant of the library, which stays loaded.
+    unsafe {
+        let code = (api.error_name)(error, &raw mut name);
+        assert_eq!(code, i32::from(name.is_null()));
+        (!name.is_null()).then(|| CStr::from_ptr(name))
+    }
+}
+
 /// A function by its name, as the loader finds it; null when there is none.
 fn symbol(library: &str, name: &str) -> *mut c_void {
     let (library, name) = (CString::new(library).expect("a path"), CString::new(name).expect("a name"));
@@ -108,6 +128,10 @@ fn a_function_comes_with_the_driver_of_its_cuda() {
         let nvml = libcuda.replace("libcuda.so.1", "libnvidia-ml.so.1");
         for (name, since) in OF_NVML {
             assert_eq!(!symbol(&nvml, name).is_null(), cuda >= since, "{driver}: {name}");
+        }
+        for (error, name, since) in ERRORS {
+            let known = cuda >= since;
+            assert_eq!(error_name(&api, error), if known { Some(name) } else { None }, "{driver}");
         }
         for (name, older, newer, since) in VARIANTS {
             let wanted = if cuda >= since { Some(newer) } else { older };

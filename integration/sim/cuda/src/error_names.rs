@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char};
 
 use crate::codes::{Code, code_of, give};
+use crate::init::cuda_version;
 
 macro_rules! codes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
@@ -131,13 +132,31 @@ codes! {
     UNKNOWN = 999, "unknown error";
 }
 
+/// The numbers that came after CUDA 12.4, and the version whose cuda.h was the first with each.
+const ADDED: [(i32, i32); 9] = [
+    (226, 12080),
+    (721, 12080),
+    (916, 12080),
+    (36, 13000),
+    (917, 13010),
+    (918, 13030),
+    (47, 13040),
+    (227, 13040),
+    (919, 13040),
+];
+
+/// Whether a driver of that CUDA version has a name for the number, if it is one.
+fn came_by(error: i32, cuda: i32) -> bool {
+    ADDED.iter().all(|(added, since)| *added != error || *since <= cuda)
+}
+
 /// Gives one of the two; null and an error for a number that is none.
 ///
 /// # Safety
 ///
 /// `to` must be null or a place for a pointer.
 unsafe fn tell(error: i32, to: *mut *const c_char, which: fn((&'static str, &'static str)) -> &'static str) -> i32 {
-    let text = texts(error).map(which);
+    let text = texts(error).filter(|_| came_by(error, cuda_version())).map(which);
     let pointer =
         text.and_then(|text| CStr::from_bytes_with_nul(text.as_bytes()).ok()).map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: promised by the caller.
@@ -174,6 +193,15 @@ mod tests {
             assert_eq!(cuGetErrorName(2, &raw mut name), 0);
             assert_eq!(CStr::from_ptr(name), c"CUDA_ERROR_OUT_OF_MEMORY");
         }
+    }
+
+    #[test]
+    fn a_number_that_is_newer_than_the_driver_is_none() {
+        let newer = |cuda| (0..1000).filter(|code| !came_by(*code, cuda)).collect::<Vec<_>>();
+        assert_eq!(newer(12040), [36, 47, 226, 227, 721, 916, 917, 918, 919]);
+        assert_eq!(newer(12080), [36, 47, 227, 917, 918, 919]);
+        assert_eq!(newer(13030), [47, 227, 919]);
+        assert_eq!(newer(13040), Vec::<i32>::new());
     }
 
     /// Counted in cuda.h 13.5.

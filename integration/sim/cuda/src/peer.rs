@@ -3,6 +3,7 @@
 use crate::call::call;
 use crate::codes::{Code, Outcome, give};
 use crate::driver::Parts;
+use crate::init::cuda_version;
 use crate::table::Handle;
 
 fn reach(parts: &Parts, device: i32, other: i32) -> Outcome<bool> {
@@ -17,7 +18,8 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut i32, device: i32, other
     call("cuDeviceCanAccessPeer", |parts| unsafe { give(can, i32::from(reach(parts, device, other)?)) })
 }
 
-/// `CUdevice_P2PAttribute` of cuda.h: performance rank, access, atomics, arrays.
+/// `CUdevice_P2PAttribute` of cuda.h: performance rank, access, atomics, arrays, and, since CUDA 13.0, whether only some
+/// atomics work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetP2PAttribute(value: *mut i32, number: u32, from: i32, to: i32) -> i32 {
     call("cuDeviceGetP2PAttribute", |parts| {
@@ -26,6 +28,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(value: *mut i32, number: u32, f
             1 => 0,
             2 | 3 => i32::from(reach),
             4 => 0,
+            5 if cuda_version() >= 13000 => 0,
             _ => return Err(Code::INVALID_VALUE),
         };
         // SAFETY: the C caller gives a place for an int.
