@@ -43,9 +43,9 @@ const OF_LIBCUDA: [(&str, i32); 18] = [
     ("cuStreamGetDevice_ptsz", 12080),
 ];
 
-/// Functions of NVML, and the CUDA version whose `nvml.h` was the first with each.
+/// Functions of NVML, and the CUDA version whose `nvml.h` was the first with each; 0: they all have it.
 const OF_NVML: [(&str, i32); 10] = [
-    ("nvmlDeviceGetMemoryInfo_v2", 11050),
+    ("nvmlDeviceGetMemoryInfo_v2", 0),
     ("nvmlDeviceGetCapabilities", 12050),
     ("nvmlSystemGetDriverBranch", 12060),
     ("nvmlDeviceGetTemperatureV", 12080),
@@ -69,14 +69,18 @@ const VARIANTS: [(&str, Option<&str>, &str, i32); 8] = [
     ("cuLaunchHostFunc", Some("cuLaunchHostFunc"), "cuLaunchHostFunc_v2", 13010),
 ];
 
-/// Errors, and the CUDA version whose `cuda.h` was the first with each.
+/// Errors, and the CUDA version whose `cuda.h` was the first with each; 0: they all have it.
 const ERRORS: [(i32, &CStr, i32); 5] = [
-    (2, c"CUDA_ERROR_OUT_OF_MEMORY", 2000),
+    (2, c"CUDA_ERROR_OUT_OF_MEMORY", 0),
     (36, c"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", 13000),
     (226, c"CUDA_ERROR_CONTAINED", 12080),
     (917, c"CUDA_ERROR_STREAM_DETACHED", 13010),
     (918, c"CUDA_ERROR_GRAPH_RECAPTURE_FAILURE", 13030),
 ];
+
+/// Attributes of a device, and the CUDA version whose `cuda.h` was the first with each; 0: they all have it.
+const ATTRIBUTES: [(i32, i32); 7] =
+    [(134, 0), (135, 12050), (139, 12080), (147, 13000), (148, 13010), (149, 13030), (157, 13040)];
 
 /// The driver's name of an error; what it does not know is an invalid value.
 fn error_name(api: &Api, error: i32) -> Option<&'static CStr> {
@@ -142,6 +146,12 @@ fn a_function_comes_with_the_driver_of_its_cuda() {
             assert_eq!(proc_address(&api, name, cuda + 10).0, 1, "no driver knows what comes after it");
         }
         api.open();
+        for (attribute, since) in ATTRIBUTES {
+            let mut value = 0;
+            // SAFETY: a place for an int.
+            let code = unsafe { (api.attribute)(&raw mut value, attribute, 0) };
+            assert_eq!(code, i32::from(cuda < since), "{driver}: attribute {attribute}");
+        }
     }
 }
 

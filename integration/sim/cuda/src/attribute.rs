@@ -3,11 +3,19 @@
 //! give for the products.
 
 use crate::codes::{Code, Outcome};
+use crate::init::cuda_version;
 use crate::launch::{MOST_BLOCK, MOST_GRID, MOST_THREADS, SHARED_MEMORY};
 use crate::slots::Slot;
 
-/// One more than the newest attribute that is known.
-const END: i32 = 162;
+/// The last attribute in cuda.h, from each CUDA version on.
+const LAST: [(i32, i32); 7] =
+    [(12040, 134), (12050, 135), (12080, 143), (13000, 147), (13010, 148), (13030, 156), (13040, 161)];
+
+/// Whether a driver of that CUDA version knows the attribute.
+fn is_known(number: i32, cuda: i32) -> bool {
+    let last = LAST.iter().rev().find(|(since, _)| *since <= cuda).map_or(0, |(_, last)| *last);
+    (1..=last).contains(&number)
+}
 
 /// What differs from one compute capability to another.
 struct Generation {
@@ -32,6 +40,9 @@ fn generation(slot: &Slot) -> Generation {
 pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
     let (major, minor) = slot.card.capability;
     let of = generation(slot);
+    if !is_known(number, cuda_version()) {
+        return Err(Code::INVALID_VALUE);
+    }
     Ok(match number {
         1 => MOST_THREADS as i32,
         2..=4 => MOST_BLOCK[number as usize - 2] as i32,
@@ -81,7 +92,19 @@ pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
         126 => 1,
         139 => slot.card.pci_ids.0 as i32,
         140 => slot.card.pci_ids.1 as i32,
-        number if (1..END).contains(&number) => 0,
-        _ => return Err(Code::INVALID_VALUE),
+        _ => 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_knows_the_attributes_of_its_time() {
+        for (cuda, last) in [(12040, 134), (12070, 135), (12090, 143), (13000, 147), (13020, 148), (13050, 161)] {
+            assert!(is_known(1, cuda) && is_known(last, cuda), "{cuda}");
+            assert!(!is_known(0, cuda) && !is_known(last + 1, cuda), "{cuda}");
+        }
+    }
 }
