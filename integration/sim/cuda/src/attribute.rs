@@ -82,8 +82,9 @@ pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
         97 => of.shared_of_multiprocessor - 1024,
         111 => 1024,
         // Copies beside kernels, mapped host memory, concurrent kernels, ECC, one address space, priorities, caches, managed
-        // memory, preemption, registered host memory, cooperative launch, memory by handles, pools, unified function pointers.
-        15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 102 | 115 | 129 => 1,
+        // memory, preemption, registered host memory, cooperative launch, memory by handles, sharing it by descriptor, pools,
+        // unified function pointers.
+        15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 102 | 103 | 115 | 129 => 1,
         120 => i32::from(major >= 9),
         133 => i32::from(slot.share.is_some()),
         // NUMA nodes: none known.

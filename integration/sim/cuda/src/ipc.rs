@@ -37,6 +37,13 @@ pub struct Opened {
     count: u32,
 }
 
+impl Opened {
+    /// Opened once, by a key of no job's.
+    pub fn once(key: u64) -> Opened {
+        Opened { key, token: key, count: 1 }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Content {
     key: u64,

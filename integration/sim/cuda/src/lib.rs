@@ -60,6 +60,7 @@ mod ptx;
 mod reservation;
 mod session;
 mod set;
+mod shareable;
 mod signals;
 mod slots;
 mod span;

@@ -14,7 +14,7 @@ use crate::mapping::Mapping;
 use crate::memory::{Block, Pinning, Place};
 use crate::pace::Pace;
 use crate::session::Session;
-use crate::{ipc, job, slots};
+use crate::{ipc, job, shareable, slots};
 
 /// What keeps a process from being checkpointed, before anything has been moved.
 fn obstacle(driver: &Driver, parts: &Parts, orders: &CommandOrders) -> Outcome {
@@ -115,6 +115,10 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
     let wanted = |block: &Block| RangeWanted { device: slots[block.slot].device().to_owned(), bytes: block.bytes };
     let wanted = parts.memory.blocks.values().filter(own).map(wanted).collect();
     let ranges = session.claim(contexts, wanted).map_err(ruined)?;
+    if shareable::is_guest(parts) {
+        // No driver up to now opens such memory again.
+        return Err(ruined(Code::INVALID_VALUE));
+    }
     parts.slots = slots;
     let memories = memories(&session, parts).map_err(ruined)?;
     let mut pace = Pace::of(orders.copy_rate);
@@ -148,7 +152,7 @@ fn map_again(parts: &Parts, memories: &[Option<OwnedFd>]) -> Outcome {
 /// Tells the job what shared allocations are opened by on the cards they are on now.
 fn share_again(driver: &Driver, parts: &Parts) -> Outcome {
     let Some(file) = &driver.job else { return Ok(()) };
-    for block in parts.memory.blocks.values() {
+    for block in parts.memory.blocks.values().filter(|block| block.context.is_some()) {
         let (Some(token), Place::Card { offset, .. }) = (block.exported, &block.place) else { continue };
         let key = parts.session()?.export(parts.slots[block.slot].device(), *offset)?;
         job::tell(file, token, key)?;

@@ -68,6 +68,21 @@ impl Location {
 }
 
 impl Properties {
+    /// Those of plain memory of a device.
+    pub fn of_device(device: i32, handle_types: u32) -> Properties {
+        let location = Location { kind: DEVICE, id: device };
+        Properties {
+            kind: PINNED,
+            handle_types,
+            location,
+            windows: 0,
+            compression: 0,
+            direct_rdma: 0,
+            usage: 0,
+            reserved: [0; 4],
+        }
+    }
+
     /// The slot on which such memory is to be had. Memory of a NUMA node is not, nor is sharing but by descriptor, nor the
     /// uses that cuda.h names beside plain memory: the attributes of the devices say so too.
     pub fn slot(&self, parts: &Parts) -> Outcome<usize> {

@@ -129,6 +129,7 @@ symbols! {
     "cuMemAllocManaged" 6000 allocation cuMemAllocManaged;
     "cuMemAllocPitch" 3020 allocation cuMemAllocPitch_v2;
     "cuMemCreate" 10020 physical cuMemCreate;
+    "cuMemExportToShareableHandle" 10020 shareable cuMemExportToShareableHandle;
     "cuMemFree" 3020 allocation cuMemFree_v2;
     "cuMemFreeAsync" 11020 allocation cuMemFreeAsync;
     "cuMemFreeHost" 2000 host_memory cuMemFreeHost;
@@ -142,6 +143,7 @@ symbols! {
     "cuMemHostGetFlags" 2030 host_memory cuMemHostGetFlags;
     "cuMemHostRegister" 6050 host_memory cuMemHostRegister_v2;
     "cuMemHostUnregister" 4000 host_memory cuMemHostUnregister;
+    "cuMemImportFromShareableHandle" 10020 shareable cuMemImportFromShareableHandle;
     "cuMemMap" 10020 address cuMemMap;
     "cuMemPoolGetAttribute" 11020 pool cuMemPoolGetAttribute;
     "cuMemPoolSetAttribute" 11020 pool cuMemPoolSetAttribute;
@@ -234,6 +236,7 @@ mod tests {
         include_str!("pool.rs"),
         include_str!("primary.rs"),
         include_str!("set.rs"),
+        include_str!("shareable.rs"),
         include_str!("stream_calls.rs"),
     ];
 

@@ -122,6 +122,8 @@ api! {
     granularity: "cuMemGetAllocationGranularity" (*mut usize, *const Properties, u32);
     properties: "cuMemGetAllocationPropertiesFromHandle" (*mut Properties, Handle);
     retain_handle: "cuMemRetainAllocationHandle" (*mut Handle, *mut c_void);
+    export: "cuMemExportToShareableHandle" (*mut c_void, Handle, u32, u64);
+    import: "cuMemImportFromShareableHandle" (*mut Handle, *mut c_void, u32);
 }
 
 /// `CUipcMemHandle`.

@@ -2,6 +2,14 @@
 
 use super::api::{Api, Handle};
 
+/// What memory by handles is a multiple of.
+pub const GRANULE: usize = 2 << 20;
+
+/// Bytes that are different in each row of 251.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
 /// `CUmemLocation`: type and id.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
