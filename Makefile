@@ -25,7 +25,8 @@ test: build
 	$(WITH) cargo test --release --workspace --exclude baton-kubernetes-tests --locked
 
 gpu-kit: build ## one archive for a bare machine with an NVIDIA driver: unpack it there and ./run
-	$(TARGET)/baton-gpu-kit pack $(TARGET)/../gpu-kit.tar.gz --bin $(TARGET) --root $(CACHE)/root/
+	$(TARGET)/baton-gpu-kit pack $(TARGET)/../gpu-kit.tar.gz --bin $(TARGET) --root $(CACHE)/root/ \
+	    --python $$(integration/programs python)/layer.tar
 
 kubernetes: setup ## etcd and Kubernetes, once, from source: ten minutes
 	integration/programs etcd kubernetes >/dev/null

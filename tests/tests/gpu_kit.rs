@@ -1,5 +1,5 @@
-//! The kit for a real GPU runs in full on a bare machine: a root with a shell and a driver, the simulated one, and nothing
-//! else.
+//! The kit for a real GPU runs in full on a bare machine: a root with a shell, a driver, the simulated one, the C library
+//! that the driver's programs are linked to, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use baton_tests::programs::built;
+use baton_tests::python::program;
 use serde_json::Value;
 
 /// Programs of a bare machine, all busybox: what `run` calls, and what the way into the root does.
@@ -25,13 +26,13 @@ mount --bind "$root" "$root"
 if [ -n "$card" ]; then
     unshare --mount "$card" serve --root "$root" >"$beside/card" 2>&1 &
     until grep -q ready "$beside/card"; do kill -0 $!; sleep 0.02; done
-    cp -a "$root/proc" "$beside/proc"
+    mkdir -p "$beside/proc"
+    mount --bind "$root/proc" "$beside/proc"
 fi
 mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
 mount -t proc proc "$root/proc"
 if [ -n "$card" ]; then
-    mount -t tmpfs tmpfs "$root/proc/driver"
-    cp -a "$beside/proc/driver/nvidia" "$root/proc/driver/"
+    mount --bind "$beside/proc/driver" "$root/proc/driver"
     mount --bind "$beside/proc/devices" "$root/proc/devices"
 fi
 mount --rbind /sys "$root/sys"
@@ -77,12 +78,28 @@ impl Bare {
         self.folder.join("root")
     }
 
+    /// Adds the libraries that the driver's programs are linked to.
+    fn add_c_library(&self) {
+        for program in ["nvidia-smi", "nvidia-cuda-mps-control"] {
+            let listed = Command::new("ldd").arg(self.root().join("usr/bin").join(program)).output().expect("ldd");
+            let text = String::from_utf8(listed.stdout).expect("text");
+            let libraries: Vec<&str> =
+                text.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':')).collect();
+            assert!(libraries.iter().any(|path| path.ends_with("/libc.so.6")), "{text}");
+            for library in libraries {
+                let to = self.root().join(&library[1..]);
+                fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+                fs::copy(library, to).expect("a library");
+            }
+        }
+    }
+
     /// Runs the kit; how it ended, and its report.
-    fn run(&self) -> (Output, Value) {
+    fn run(&self, options: &[&str]) -> (Output, Value) {
         let mut command = Command::new("timeout");
         command.args(["480", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "enter"]);
         command.arg(self.root()).arg(self.card.as_deref().unwrap_or(Path::new(""))).arg(&self.folder);
-        let done = command.arg("/baton-gpu-kit/run").output().expect("run the kit");
+        let done = command.arg("/baton-gpu-kit/run").args(options).output().expect("run the kit");
         let report = fs::read(self.root().join("baton-gpu-kit/report.json"));
         let report = report.unwrap_or_else(|err| panic!("{err}: {}", String::from_utf8_lossy(&done.stderr)));
         (done, serde_json::from_slice(&report).expect("JSON"))
@@ -117,7 +134,9 @@ fn archive() -> &'static Path {
         let folder = kit.parent().expect("the folder of the build");
         let out = folder.join("gpu-kit-test.tar.gz");
         let root = baton_nodes::house::node_root().expect("the root of the nodes");
-        succeed(Command::new(&kit).arg("pack").arg(&out).arg("--bin").arg(folder).arg("--root").arg(root));
+        let mut pack = Command::new(&kit);
+        pack.arg("pack").arg(&out).arg("--bin").arg(folder).arg("--root").arg(root);
+        succeed(pack.arg("--python").arg(program("python").join("layer.tar")));
         assert!(fs::metadata(&out).expect("the archive").len() <= 60 << 20);
         out
     })
@@ -140,19 +159,29 @@ fn outcomes(report: &Value) -> BTreeMap<&str, (&str, &str)> {
 #[test]
 fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
     let bare = Bare::with("cards", Some("h100x2"));
+    bare.add_c_library();
     let before = bare.files("baton-gpu-kit");
-    let (done, report) = bare.run();
+    let (done, report) = bare.run(&["--mig"]);
     let outcomes = outcomes(&report);
     let others: Vec<_> = outcomes.iter().filter(|(_, (outcome, _))| *outcome != "passed").collect();
     assert!(others.is_empty(), "{others:#?}\n{}", String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{done:?}");
-    assert!(outcomes.contains_key("states") && outcomes.contains_key("hold"), "{outcomes:?}");
-    assert!(report["seconds"].as_f64().expect("a number") < 480.0);
     assert_eq!(report["left"], serde_json::json!([]));
+    assert!(done.status.success(), "{done:?}");
+    let some = ["states", "mig-places", "mps-checkpoint", "python", "save-killed"];
+    assert!(some.iter().all(|name| outcomes.contains_key(name)), "{outcomes:?}");
+    assert!(report["seconds"].as_f64().expect("a number") < 480.0);
     let mut after = bare.files("baton-gpu-kit");
     after.retain(|name| !name.starts_with("report."));
     assert_eq!(after, before);
-    assert_eq!(bare.files(""), ["baton-gpu-kit", "bin", "dev", "hardware.json", "lib", "proc", "sys", "tmp", "usr"]);
+    let mut at_the_top = bare.files("");
+    at_the_top.retain(|name| name != "cards.json");
+    let known = ["baton-gpu-kit", "bin", "dev", "hardware.json", "lib", "lib64", "proc", "sys", "tmp", "usr"];
+    assert_eq!(at_the_top, known);
+    // What the hardware has written down of its cards: they are as before.
+    let cards = fs::read(bare.root().join("cards.json")).expect("the state of the cards");
+    for card in serde_json::from_slice::<Value>(&cards).expect("JSON").as_array().expect("cards") {
+        assert_eq!((&card["settings"]["mig"], &card["instances"]), (&Value::Bool(false), &Value::Array(vec![])));
+    }
     let text = fs::read_to_string(bare.root().join("baton-gpu-kit/report.txt")).expect("the readable report");
     assert!(text.contains("NVIDIA H100 80GB HBM3") && text.contains("0 failed"), "{text}");
 }
@@ -160,11 +189,26 @@ fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
 #[test]
 fn on_a_machine_without_a_driver_nothing_fails_and_the_report_says_why_nothing_was_tried() {
     let bare = Bare::with("none", None);
-    let (done, report) = bare.run();
+    let (done, report) = bare.run(&[]);
     assert!(done.status.success(), "{done:?}");
     for (name, (outcome, why)) in outcomes(&report) {
         let untried =
             outcome == "cannot-run" && (why.contains("driver") || why.contains("nvidia") || why.contains("libcuda"));
         assert!(untried, "{name}: {outcome}: {why}");
+    }
+}
+
+#[test]
+fn where_the_machine_has_no_c_library_the_kits_own_does_and_what_needs_the_drivers_programs_cannot_run() {
+    let bare = Bare::with("own-c-library", Some("a30"));
+    let names = ["kernels", "counter", "mig-device", "mps-clients"];
+    let (done, report) = bare.run(&names.map(|name| ["--only", name]).concat());
+    assert!(done.status.success(), "{done:?}");
+    let outcomes = outcomes(&report);
+    assert_eq!(outcomes.len(), names.len());
+    assert_eq!((outcomes["kernels"].0, outcomes["counter"].0), ("passed", "passed"), "{outcomes:?}");
+    for (name, program) in [("mig-device", "nvidia-smi"), ("mps-clients", "nvidia-cuda-mps-control")] {
+        let (outcome, why) = outcomes[name];
+        assert!(outcome == "cannot-run" && why.contains(program), "{name}: {outcome}: {why}");
     }
 }

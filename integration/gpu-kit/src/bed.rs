@@ -68,6 +68,8 @@ fn make(scratch: &Path) -> Result<Child, String> {
     // SAFETY: this process has one thread.
     unsafe {
         std::env::set_var("BATON_KIT", IN_BED);
+        // The kit's folder is where this run's is.
+        std::env::set_var("BATON_KIT_SCRATCH", root::in_bed(&kit, scratch));
         std::env::set_var("PATH", format!("{IN_BED}/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
     }
     let busybox = format!("{IN_BED}/bin/busybox");

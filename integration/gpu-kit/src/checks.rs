@@ -31,6 +31,14 @@ checks! {
     Machine 60 "map-other", "A process goes on on another card of the same model, at the same addresses" fidelity::maps::other;
     Machine 60 "managed", "A process with managed memory cannot be checkpointed" fidelity::memory::managed;
     Machine 60 "hungry", "A program that never stops allocating goes on at the limit" fidelity::memory::hungry;
+    Machine 30 "mig-minors", "The driver numbers the MIG capability nodes as the simulation does" fidelity::mig::minors;
+    Machine 60 "mig-tables", "The card's MIG profiles, sizes and places are those of the simulation" fidelity::mig::tables;
+    Machine 120 "mig-places", "The driver chooses the places that the simulation chooses" fidelity::mig::places;
+    Machine 60 "mig-device", "A process on a MIG device computes, and sees that device" fidelity::mig::device;
+    Machine 60 "mig-checkpoint", "A checkpoint on a MIG device ends with 2, and the process goes on" fidelity::mig::checkpoint;
+    Machine 60 "mps-clients", "Two processes are clients of one MPS server, and compute" fidelity::mps::clients;
+    Machine 60 "mps-limit", "A client of MPS gets no memory beyond its limit" fidelity::mps::limit;
+    Machine 60 "mps-checkpoint", "A checkpoint of an MPS client ends with 801, and the client goes on" fidelity::mps::checkpoint;
     Bed 20 "criu", "CRIU finds all that it needs in this kernel" suite::criu;
     Bed 20 "devices", "baton devices lists the cards that CUDA sees" suite::devices;
     Bed 60 "run", "A container counts on its card" suite::run;
@@ -40,7 +48,12 @@ checks! {
     Bed 90 "family", "Several processes are moved together" suite::family;
     Bed 90 "cards", "A process with all cards is moved" suite::cards;
     Bed 90 "streams", "Streams in flight and pinned memory are moved" suite::streams;
+    Bed 90 "python", "A Python program on NVIDIA's own bindings is moved" suite::python;
     Bed 120 "hold", "1 GiB that is zero, compressible and random arrives as it was" suite::hold;
+    Bed 60 "save-refused", "A job that cannot be saved is told so, and goes on" suite::save_refused;
+    Bed 120 "save-killed", "Who asks for a save may be killed at any moment: the job goes on, and is saved later" suite::save_killed;
+    Bed 120 "restore-no-room", "A full card is seen before a restore is tried, which is good later" suite::restore_no_room;
+    Bed 60 "mig-refused", "A MIG device, which is not supported yet, is refused by name" suite::mig_refused;
     Bed 60 "pause", "A paused container goes on" suite::pause;
 }
 

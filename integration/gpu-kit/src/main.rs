@@ -12,37 +12,43 @@ mod bed;
 mod check;
 mod checks;
 mod child;
+mod driver_program;
 mod fidelity;
 mod kit;
 mod machine;
+mod mig;
+mod mps;
 mod pack;
 mod report;
 mod root;
 mod runner;
 mod suite;
 mod target;
+mod undo;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: baton-gpu-kit run [--out DIR] [--only NAME]...
+use runner::Wish;
+
+const USAGE: &str = "usage: baton-gpu-kit run [--out DIR] [--only NAME]... [--mig]
        baton-gpu-kit list
        baton-gpu-kit check NAME
-       baton-gpu-kit pack OUT.tar.gz --bin DIR --root DIR";
+       baton-gpu-kit pack OUT.tar.gz --bin DIR --root DIR --python LAYER.tar";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["run", rest @ ..] => options(rest).and_then(|(out, only)| runner::run(out, &only)),
+        ["run", rest @ ..] => wish(rest).and_then(runner::run),
         ["list"] => {
             checks::ALL.iter().for_each(|check| println!("{:28} {}", check.name, check.what));
             Ok(true)
         }
         ["check", name] => check::run_here(name).map(|()| true),
         ["bed", names @ ..] => bed::run(names).map(|()| true),
-        ["pack", out, "--bin", bin, "--root", root] => {
-            pack::pack(out.as_ref(), bin.as_ref(), root.as_ref()).map(|()| true)
+        ["pack", out, "--bin", bin, "--root", root, "--python", python] => {
+            pack::pack(out.as_ref(), bin.as_ref(), root.as_ref(), python.as_ref()).map(|()| true)
         }
         _ => Err(USAGE.to_owned()),
     };
@@ -56,15 +62,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn options(words: &[&str]) -> Result<(Option<PathBuf>, Vec<String>), String> {
-    let (mut out, mut only, mut left) = (None, Vec::new(), words.iter());
+fn wish(words: &[&str]) -> Result<Wish, String> {
+    let (mut wish, mut left) = (Wish::default(), words.iter());
     while let Some(word) = left.next() {
-        let value = left.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
+        let mut value = || left.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
         match *word {
-            "--out" => out = Some(PathBuf::from(value)),
-            "--only" => only.push(checks::find(value)?.name.to_owned()),
+            "--out" => wish.out = Some(PathBuf::from(value()?)),
+            "--only" => wish.only.push(checks::find(value()?)?.name.to_owned()),
+            "--mig" => wish.mig = true,
             other => return Err(format!("unknown option {other}\n{USAGE}")),
         }
     }
-    Ok((out, only))
+    Ok(wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_read() {
+        let all = Wish { out: Some(PathBuf::from("/o")), only: vec!["states".to_owned()], mig: true };
+        assert_eq!(wish(&["--mig", "--only", "states", "--out", "/o"]), Ok(all));
+        assert_eq!(wish(&[]), Ok(Wish::default()));
+        for wrong in [&["--only", "nothing"][..], &["--out"], &["states"], &["--migrate"]] {
+            assert!(wish(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

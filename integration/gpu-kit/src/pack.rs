@@ -7,8 +7,11 @@
 //!   lib/           the loader and libraries of criu and runc, which other programs use where the machine's are too old
 //!   own/           what Baton's programs need beside the machine's C library
 //!   image.tar      the image of the suite's containers
+//!   python.tar     that of the Python job
 //! ```
 //! In each program its loader and its libraries are named as they are found in the bed ([`crate::kit`]).
+
+mod python;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -36,8 +39,9 @@ const C_LIBRARIES: &[&str] =
 /// Where libraries lie on Debian.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Packs what `bin` (the folder of the release build) and `root` (that of the test nodes) have into `out`.
-pub fn pack(out: &Path, bin: &Path, root: &Path) -> Result<(), String> {
+/// Packs what `bin` (the folder of the release build), `root` (that of the test nodes) and `python` (the layer of the
+/// image with Python) have into `out`.
+pub fn pack(out: &Path, bin: &Path, root: &Path, python: &Path) -> Result<(), String> {
     let work = tempfile::tempdir().map_err(|err| format!("make a folder: {err}"))?;
     let kit = work.path().join(FOLDER);
     for folder in ["bin", "lib", "own"] {
@@ -47,6 +51,7 @@ pub fn pack(out: &Path, bin: &Path, root: &Path) -> Result<(), String> {
     programs(&kit, bin, root)?;
     libraries(&kit, root)?;
     copy(&archive_of_image(bin, work.path())?, &kit.join("image.tar"))?;
+    copy(&python::archive_of_image(python, work.path())?, &kit.join("python.tar"))?;
     if let Some(folder) = out.parent() {
         make(folder)?;
     }

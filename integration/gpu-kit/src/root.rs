@@ -69,7 +69,7 @@ pub fn enter(kit: &Path, scratch: &Path, loader: &Path, libraries: &Path) -> Res
 }
 
 /// Where a path of the kit, or of the machine, is in the bed.
-fn in_bed(kit: &Path, path: &Path) -> PathBuf {
+pub fn in_bed(kit: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(kit).map_or_else(|_| path.to_owned(), |below| Path::new(IN_BED).join(below))
 }
 

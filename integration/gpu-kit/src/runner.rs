@@ -8,13 +8,25 @@ use std::time::{Duration, Instant};
 use crate::bed::{self, Line};
 use crate::check::{Check, Outcome, Place, Word};
 use crate::report::{Entry, Report};
-use crate::{checks, child, kit, machine};
+use crate::{checks, child, kit, machine, undo};
 
 /// For everything, with what it takes to end: eight minutes are promised.
 const TIME: Duration = Duration::from_secs(450);
 
-/// Runs the checks of these names, or all; whether none failed.
-pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
+/// What a user asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Where the reports go; none: beside the kit's files.
+    pub out: Option<PathBuf>,
+    /// The names of the checks; none: all.
+    pub only: Vec<String>,
+    /// Whether the MIG mode of an idle card may be switched on for a while.
+    pub mig: bool,
+}
+
+/// Runs checks; whether none failed.
+pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
+    let only = only.as_slice();
     let begun = Instant::now();
     let kit = kit::folder()?;
     let out = out.unwrap_or_else(|| kit.clone());
@@ -26,6 +38,11 @@ pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
     unsafe {
         std::env::set_var("BATON_KIT_ID", &id);
         std::env::set_var("BATON_KIT_SCRATCH", &scratch);
+        if mig {
+            std::env::set_var(crate::mig::ALLOWED, "1");
+        } else {
+            std::env::remove_var(crate::mig::ALLOWED);
+        }
     }
     let chosen = |place| {
         checks::ALL.iter().filter(move |check: &&'static Check| {
@@ -52,11 +69,13 @@ pub fn run(out: Option<PathBuf>, only: &[String]) -> Result<bool, String> {
         in_bed(&suite, TIME.saturating_sub(begun.elapsed()), &mut add);
     }
     let mut left: Vec<String> = bed::clear().err().into_iter().collect();
+    left.extend(undo::left_over(&scratch));
     left.extend(remove(&scratch).err());
     let report = Report { machine: machine::facts(), checks: entries, seconds: begun.elapsed().as_secs_f64(), left };
     report.write(&out)?;
     let (passed, failed) = (report.count(Outcome::Passed), report.count(Outcome::Failed));
     println!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun));
+    report.left.iter().for_each(|left| println!("LEFT BEHIND {left}"));
     println!("see {}", out.join("report.txt").display());
     Ok(failed == 0 && report.left.is_empty())
 }

@@ -2,6 +2,7 @@
 
 mod container;
 mod moved;
+mod undone;
 
 use std::process::Command;
 
@@ -12,7 +13,9 @@ use container::{Container, ok};
 
 use crate::asked::Asked;
 
-pub use moved::{cards, counter, family, hold, streams, train};
+pub use container::{PYTHON, PYTHON_JOB};
+pub use moved::{cards, counter, family, hold, python, streams, train};
+pub use undone::{mig_refused, restore_no_room, save_killed, save_refused};
 
 /// What CRIU says of the kernel.
 pub fn criu(notes: &mut Notes) -> Verdict {
@@ -42,12 +45,12 @@ pub fn devices(notes: &mut Notes) -> Verdict {
 
 /// A container with the first card.
 pub fn run(notes: &mut Notes) -> Verdict {
-    let container = Container::start("run", "0", &["/workload", "hold", "64M"])?;
+    let container = Container::start("run", "0", &["hold", "64M"])?;
     let status = container.goes_on()?;
     notes.note(format!("{} steps on {}", status.step, status.parts[0].gpu));
     let uuid = Driver::open()?.card().uuid()?;
     demand(status.parts[0].gpu == uuid, || format!("the first card is {uuid}"))?;
-    let seen = container.exec(&["/bin/ls", "/dev"])?;
+    let seen = container.said(&["/bin/ls", "/dev"])?;
     let others =
         seen.lines().filter(|name| name.strip_prefix("nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok()));
     demand(others.count() == 1, || format!("it sees {}", seen.replace('\n', " ")))
@@ -55,7 +58,7 @@ pub fn run(notes: &mut Notes) -> Verdict {
 
 /// A save that stops nothing.
 pub fn save_goes_on(notes: &mut Notes) -> Verdict {
-    let container = Container::start("goes-on", "0", &["/workload", "hold", "256M"])?;
+    let container = Container::start("goes-on", "0", &["hold", "256M"])?;
     let before = container.goes_on()?;
     let image = container.save(notes, &[])?;
     let after = container.goes_on()?;
@@ -66,7 +69,7 @@ pub fn save_goes_on(notes: &mut Notes) -> Verdict {
 
 /// Pause and resume.
 pub fn pause(_: &mut Notes) -> Verdict {
-    let container = Container::start("pause", "0", &["/workload", "hold", "64M"])?;
+    let container = Container::start("pause", "0", &["hold", "64M"])?;
     ok(&["ctr", "task", "pause", container.id()])?;
     ok(&["ctr", "task", "resume", container.id()])?;
     container.goes_on()?;

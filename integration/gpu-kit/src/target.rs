@@ -21,19 +21,31 @@ pub struct Target {
 impl Target {
     /// Starts `workload WORDS…` and waits until it answers.
     pub fn start(words: &[&str]) -> Result<Target, String> {
+        Target::start_with(words, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(words: &[&str], environment: &[(&str, &str)]) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|err| format!("make a folder: {err}"))?;
         let socket = folder.path().join("socket");
         let child = kit::program("baton-workload")?
             .args(words)
             .arg("--socket")
             .arg(&socket)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .map_err(|err| format!("start a workload: {err}"))?;
         let mut target = Target { child, socket, _folder: folder };
         let end = Instant::now() + BEGIN_DEADLINE;
-        while !target.socket.exists() {
+        loop {
+            // There is a moment in which its socket is there and does not listen yet.
+            match target.wait(1) {
+                Ok(_) => return Ok(target),
+                Err(why) if !why.contains("no workload answers") => return Err(why),
+                Err(_) => {}
+            }
             if let Ok(Some(status)) = target.child.try_wait() {
                 return Err(format!("workload {} ended with {status}", words.join(" ")));
             }
@@ -42,8 +54,6 @@ impl Target {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        target.wait(1)?;
-        Ok(target)
     }
 
     /// Its pid.

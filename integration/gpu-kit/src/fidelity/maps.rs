@@ -3,12 +3,10 @@
 use baton_cuda::checkpoint::{Pair, State};
 use baton_cuda::{Driver, code};
 
-use super::refused;
+use super::{LOCK_MS, refused};
 use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
-
-const LOCK_MS: u32 = 10_000;
 
 /// Each card and itself.
 fn identity_of(driver: &'static Driver) -> Result<Vec<Pair>, Stop> {

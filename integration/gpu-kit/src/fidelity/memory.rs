@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use baton_cuda::{Context, DeviceMemory, Driver, code};
 
-use super::refused;
+use super::{LOCK_MS, refused};
 use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
 
-const LOCK_MS: u32 = 10_000;
 /// What the targets hold.
 const HELD_MIB: u64 = 256;
 const HELD: &str = "256M";

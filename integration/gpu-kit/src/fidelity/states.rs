@@ -7,13 +7,10 @@ use baton_cuda::{Driver, code};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{refused, timed};
+use super::{LOCK_MS, refused, timed};
 use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
-
-/// For locks that find nothing to wait for.
-const LOCK_MS: u32 = 10_000;
 
 fn is(driver: &Driver, pid: i32, wanted: State) -> Verdict {
     let state = driver.process_state(pid)?;

@@ -9,7 +9,11 @@ use crate::bed;
 use crate::check::Notes;
 
 /// The image in the kit.
-pub const IMAGE: &str = "localhost/baton/counter:1";
+const IMAGE: &str = "localhost/baton/counter:1";
+/// The image with Python.
+pub const PYTHON: &str = "localhost/baton/python:1";
+/// The job in it.
+pub const PYTHON_JOB: &[&str] = &["python3", "/count.py"];
 /// Baton, as containerd names it.
 const RUNTIME: &str = "io.containerd.baton.v2";
 /// Longest wait for a workload to answer.
@@ -26,29 +30,47 @@ pub fn ok(words: &[&str]) -> Result<String, String> {
     Err(format!("{}: {}: {}", words.join(" "), done.status, said.trim()))
 }
 
+/// What runs in a container: the image, and the program in it that counts and is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    image: &'static str,
+    program: &'static [&'static str],
+}
+
+/// The workloads.
+pub const WORKLOAD: Job = Job { image: IMAGE, program: &["/workload"] };
+/// The counter in Python.
+pub const COUNT_PY: Job = Job { image: PYTHON, program: PYTHON_JOB };
+
 /// A container; ended and removed with its images when dropped.
 #[derive(Debug)]
 pub struct Container {
     id: String,
+    program: &'static [&'static str],
 }
 
 impl Container {
-    /// Starts a container of the kit's image with these cards.
-    pub fn start(id: &str, cards: &str, command: &[&str]) -> Result<Container, String> {
-        let cards = format!("NVIDIA_VISIBLE_DEVICES={cards}");
-        Container::run(id, &[&["--env", &cards, IMAGE, id], command].concat())
+    /// Starts a workload with these arguments and these cards.
+    pub fn start(id: &str, cards: &str, arguments: &[&str]) -> Result<Container, String> {
+        Container::start_job(WORKLOAD, id, cards, arguments)
     }
 
-    /// Starts one of a saved image, which says all there is to say.
-    pub fn restore(image: &str, notes: &mut Notes) -> Result<Container, String> {
+    /// Starts a job with these arguments and these cards.
+    pub fn start_job(job: Job, id: &str, cards: &str, arguments: &[&str]) -> Result<Container, String> {
+        let cards = format!("NVIDIA_VISIBLE_DEVICES={cards}");
+        Container::run(job, id, &[&["--env", &cards, job.image, id], job.program, arguments].concat())
+    }
+
+    /// Starts a job from a saved image, which says all there is to say.
+    pub fn restore(job: Job, image: &str, notes: &mut Notes) -> Result<Container, String> {
         let (id, begun) = (image.rsplit(['/', ':']).nth(1).unwrap_or("restored"), Instant::now());
-        let container = Container::run(&format!("{id}-back"), &[image, &format!("{id}-back")])?;
+        let container = Container::run(job, &format!("{id}-back"), &[image, &format!("{id}-back")])?;
         notes.note(format!("restore: {} ms", begun.elapsed().as_millis()));
         Ok(container)
     }
 
-    fn run(id: &str, words: &[&str]) -> Result<Container, String> {
-        let container = Container { id: id.to_owned() };
+    fn run(job: Job, id: &str, words: &[&str]) -> Result<Container, String> {
+        let container = Container { id: id.to_owned(), program: job.program };
         ok(&[&["ctr", "run", "-d", "--runtime", RUNTIME], words].concat())
             .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
         Ok(container)
@@ -59,8 +81,22 @@ impl Container {
         &self.id
     }
 
-    /// Runs a command in it.
-    pub fn exec(&self, command: &[&str]) -> Result<String, String> {
+    /// Runs a command in it that prints something; what it prints.
+    pub fn said(&self, command: &[&str]) -> Result<String, String> {
+        let end = Instant::now() + BEGIN_DEADLINE;
+        loop {
+            match self.exec(command) {
+                // `ctr` loses now and then what a program has printed that ends at once.
+                Ok(said) if said.is_empty() && Instant::now() < end => {}
+                Ok(said) if said.is_empty() => return Err(format!("{} prints nothing", command.join(" "))),
+                // A save has paused it for a moment.
+                Err(why) if (why.contains("`Paused`") || why.ends_with(": ")) && Instant::now() < end => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn exec(&self, command: &[&str]) -> Result<String, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let exec = format!("e{}", NEXT.fetch_add(1, Ordering::Relaxed));
         ok(&[&["ctr", "task", "exec", "--exec-id", &exec, &self.id], command].concat())
@@ -80,15 +116,13 @@ impl Asked for Container {
     const STEPS_ON: u64 = 10;
 
     fn ask(&self, question: &[&str]) -> Result<Status, String> {
-        let line = [&["/workload"], question].concat();
+        let line = [self.program, question].concat();
         let end = Instant::now() + BEGIN_DEADLINE;
         loop {
-            match self.exec(&line) {
-                Ok(said) if said.is_empty() => {}
+            match self.said(&line) {
                 Ok(said) => return serde_json::from_str(&said).map_err(|err| format!("{err} in {said}")),
-                // Until it listens; and where `ctr` has lost what was printed, as it does now and then with a program that
-                // ends at once.
-                Err(why) if (why.contains("no workload answers") || why.ends_with(": ")) && Instant::now() < end => {}
+                // Until it listens.
+                Err(why) if why.contains("no workload answers") && Instant::now() < end => {}
                 Err(why) => return Err(why),
             }
         }

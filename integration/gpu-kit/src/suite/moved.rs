@@ -4,17 +4,28 @@ use std::collections::BTreeSet;
 
 use baton_cuda::Driver;
 
-use super::container::{Container, ok};
+use super::container::{COUNT_PY, Container, Job, WORKLOAD, ok};
 use crate::asked::{Asked, Status};
 use crate::check::{Notes, Stop, Verdict, demand};
+use crate::kit::IN_BED;
 
 /// Saves a workload in the middle, with its end, and restores it; what it said before and after.
-fn moved(notes: &mut Notes, id: &str, cards: &str, command: &[&str]) -> Result<(Status, Status), String> {
-    let container = Container::start(id, cards, &[&["/workload"], command].concat())?;
+fn moved(notes: &mut Notes, id: &str, cards: &str, arguments: &[&str]) -> Result<(Status, Status), String> {
+    moved_job(notes, WORKLOAD, id, cards, arguments)
+}
+
+fn moved_job(
+    notes: &mut Notes,
+    job: Job,
+    id: &str,
+    cards: &str,
+    arguments: &[&str],
+) -> Result<(Status, Status), String> {
+    let container = Container::start_job(job, id, cards, arguments)?;
     let before = container.goes_on()?;
     let image = container.save(notes, &["--stop"])?;
     ok(&["ctr", "task", "delete", id]).or_else(|why| if why.contains("137") { Ok(String::new()) } else { Err(why) })?;
-    let back = Container::restore(&image, notes)?;
+    let back = Container::restore(job, &image, notes)?;
     let there = back.status()?;
     if there.step < before.step {
         return Err(format!("it began at {} though it had got to {}", there.step, before.step));
@@ -35,10 +46,10 @@ pub fn train(notes: &mut Notes) -> Verdict {
     /// 1024 weights, 500 steps: computed apart, in Python.
     const RIGHT: &str = "8d5ae4a142ff87c5";
     const STEPS: u64 = 500;
-    let container = Container::start("train", "0", &["/workload", "train", "--interval-ms", "5"])?;
+    let container = Container::start("train", "0", &["train", "--interval-ms", "5"])?;
     container.wait(100)?;
     let image = container.save(notes, &["--stop"])?;
-    let back = Container::restore(&image, notes)?;
+    let back = Container::restore(WORKLOAD, &image, notes)?;
     // The pace leaves room between two steps, so a question may come a step late; it is asked again from the start.
     let status = back.wait(STEPS)?;
     demand(status.step != STEPS || status.parts[0].checksum == RIGHT, || format!("{status:?}, not {RIGHT}"))?;
@@ -74,4 +85,11 @@ pub fn streams(notes: &mut Notes) -> Verdict {
 pub fn hold(notes: &mut Notes) -> Verdict {
     let (before, after) = moved(notes, "hold", "0", &["hold", "1G"])?;
     demand(before.memory == 1 << 30 && after.memory == 1 << 30, || format!("it holds {} bytes", after.memory))
+}
+
+/// A counter in Python, on NVIDIA's own bindings.
+pub fn python(notes: &mut Notes) -> Verdict {
+    ok(&["ctr", "image", "import", &format!("{IN_BED}/python.tar")])?;
+    moved_job(notes, COUNT_PY, "python", "0", &[])?;
+    Ok(())
 }
