@@ -32,6 +32,10 @@ pub fn apply(account: &mut Account, change: Change) -> Result<Option<u32>, Refus
             account.settings.persistence = on;
             Ok(None)
         }
+        Change::Timeslice(timeslice) => {
+            account.settings.timeslice = timeslice;
+            Ok(None)
+        }
         Change::Reset => reset(account).map(|()| None),
         Change::CreateGpuInstance { profile, start } => create_gpu_instance(account, profile, start).map(Some),
         Change::DestroyGpuInstance { gpu } => destroy_gpu_instance(account, gpu).map(|()| None),

@@ -99,7 +99,7 @@ impl StateFile {
 mod tests {
     use super::*;
     use crate::spec;
-    use baton_sim_wire::Change;
+    use baton_sim_wire::{Change, Timeslice};
 
     fn accounts() -> Vec<Account> {
         spec::Hardware::from_spec("h100x2", "a", "580.95.05")
@@ -116,7 +116,8 @@ mod tests {
         let file = StateFile::below(folder.path());
         let mut cards = accounts();
         file.load(&mut cards).expect("nothing written yet");
-        for change in [Change::Mig(true), Change::CreateGpuInstance { profile: 0, start: None }] {
+        let cut = [Change::Mig(true), Change::CreateGpuInstance { profile: 0, start: None }];
+        for change in cut.into_iter().chain([Change::Timeslice(Timeslice::Long)]) {
             administer::apply(&mut cards[1], change).expect("possible");
         }
         file.save(&cards).expect("written");
@@ -124,8 +125,24 @@ mod tests {
         file.load(&mut again).expect("read");
         assert_eq!((again[1].settings, &again[1].instances), (cards[1].settings, &cards[1].instances));
         assert!(!again[0].settings.mig);
+        assert_eq!(again[1].settings.timeslice, Timeslice::Long);
         file.remove().expect("removed");
         file.load(&mut accounts()).expect("nothing again");
+    }
+
+    #[test]
+    fn a_file_from_before_timeslices_is_read() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut cards = accounts();
+        let text = format!(
+            r#"[{{"card":"{}","settings":{{"mig":false,"pending_mig":false,"compute_mode":"ExclusiveProcess",
+                "persistence":true}},"instances":[]}}]"#,
+            cards[0].card.uuid
+        );
+        fs::write(folder.path().join(FILE), text).expect("written");
+        StateFile::below(folder.path()).load(&mut cards).expect("read");
+        let settings = cards[0].settings;
+        assert_eq!((settings.compute_mode.number(), settings.timeslice), (3, Timeslice::Default));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What is set on a card, and who may set it: MIG mode, compute mode, persistence; and what a card of these kinds is always
 //! set to.
 
-use baton_sim_wire::{Change, ComputeMode, Settings};
+use baton_sim_wire::{Change, ComputeMode, Settings, Timeslice};
 
 use crate::codes::{Code, Outcome};
 use crate::handle::{Handle, Target};
-use crate::library::{Library, call};
+use crate::library::{Library, Now, call};
 use crate::pointer::Place;
 use crate::profile;
 
@@ -92,6 +92,28 @@ extern "C" fn nvmlDeviceSetPersistenceMode(device: Handle, mode: u32) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn batonDeviceReset(device: Handle) -> i32 {
     call("batonDeviceReset", |library| library.administer(library.place(device)?, Change::Reset).map(drop))
+}
+
+/// What `nvidia-smi compute-policy --list` uses: the simulation's own too. 0 to 3; not of a vGPU, nor of a card in MIG mode.
+#[unsafe(no_mangle)]
+extern "C" fn batonDeviceGetTimeslice(device: Handle, to: Place<u32>) -> i32 {
+    call("batonDeviceGetTimeslice", |library| to.give(takes_turns(library, device)?.held.settings.timeslice.number()))
+}
+
+/// What `nvidia-smi compute-policy --set-timeslice` uses.
+#[unsafe(no_mangle)]
+extern "C" fn batonDeviceSetTimeslice(device: Handle, number: u32) -> i32 {
+    call("batonDeviceSetTimeslice", |library| {
+        let now = takes_turns(library, device)?;
+        let timeslice = Timeslice::of_number(number).ok_or(Code::INVALID_ARGUMENT)?;
+        library.administer(now.place, Change::Timeslice(timeslice)).map(drop)
+    })
+}
+
+/// A card whose processes take turns by its own driver's rule.
+fn takes_turns(library: &Library, device: Handle) -> Outcome<Now> {
+    let now = library.now(device)?;
+    if now.held.settings.mig || now.held.card.guest { Err(Code::NOT_SUPPORTED) } else { Ok(now) }
 }
 
 /// A constant of whole cards.

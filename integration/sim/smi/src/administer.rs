@@ -1,5 +1,6 @@
 //! What an operator sets on cards: MIG mode, persistence, compute mode; and the reset.
 
+use crate::compute_policy::Timeslice;
 use crate::device::Device;
 use crate::nvml::ask;
 use crate::outcome::{Code, Failure, IN_USE, NOT_SUPPORTED, Outcome};
@@ -75,6 +76,16 @@ pub fn compute_mode(devices: &[Device<'_>], mode: u32) -> Outcome {
     })
 }
 
+/// `compute-policy --set-timeslice`, by a function of the simulated library alone.
+pub fn timeslice(devices: &[Device<'_>], timeslice: Timeslice) -> Outcome {
+    each(devices, "set the timeslice", |device, bus_id| {
+        let set = device.nvml.own().set_timeslice.ok_or(NOT_SUPPORTED)?;
+        // SAFETY: plain arguments.
+        let code = unsafe { set(device.handle, timeslice.number()) };
+        done(code, format!("Set timeslice to {} for GPU {bus_id}.", timeslice.name()))
+    })
+}
+
 /// `-r`
 pub fn reset(devices: &[Device<'_>]) -> Outcome {
     for device in devices {
@@ -105,7 +116,7 @@ pub fn reset(devices: &[Device<'_>]) -> Outcome {
 
 /// By a function of the simulated library alone: the real one's reset is not public.
 fn reset_card(device: Device<'_>) -> Code {
-    device.nvml.reset().map_or(NOT_SUPPORTED, |reset| {
+    device.nvml.own().reset.map_or(NOT_SUPPORTED, |reset| {
         // SAFETY: the handle is the library's own.
         unsafe { reset(device.handle) }
     })

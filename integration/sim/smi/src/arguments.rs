@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Outcome};
 use crate::query::Form;
-use crate::{fields, full, mig, topology};
+use crate::{compute_policy, fields, full, mig, topology};
 
 /// What `-h` prints.
 const USAGE: &str = "\
@@ -26,6 +26,7 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     -c,   --compute-mode=       Set compute mode: 0/DEFAULT, 2/PROHIBITED, 3/EXCLUSIVE_PROCESS
     -mig, --multi-instance-gpu= Set multi-instance GPU mode: 0/DISABLED, 1/ENABLED
     -r    --gpu-reset           Trigger reset of the GPU.
+    compute-policy              Control and query compute policies. \"nvidia-smi compute-policy -h\" for more information.
     topo                        Displays device/system topology. \"nvidia-smi topo -h\" for more information.
     mig                         Multi Instance GPU (MIG) management. \"nvidia-smi mig -h\" for more information.
 ";
@@ -65,6 +66,8 @@ pub enum Command {
     ComputeMode(u32),
     /// `-r`
     Reset,
+    /// `compute-policy …`
+    Policy(compute_policy::Command),
     /// `topo …`
     Topology(topology::Command),
     /// `mig …`
@@ -109,6 +112,12 @@ pub fn parse(arguments: &[String]) -> Outcome<(Command, Option<String>)> {
             words.next();
             let (command, selection) = mig::parse(&mut words)?;
             return Ok((Command::Mig(command), selection));
+        }
+        Some("compute-policy") => {
+            words.next();
+            let (command, selection) = compute_policy::parse(&mut words)?;
+            let help = || Command::Help(compute_policy::USAGE.to_owned());
+            return Ok((command.map_or_else(help, Command::Policy), selection));
         }
         Some("topo") => {
             words.next();
@@ -230,6 +239,10 @@ mod tests {
             "--query-gpu=index",
             "--query-gpu=index --format=xml",
             "topo -m -i 0",
+            "compute-policy --set-timeslice=4",
+            "compute-policy --set-timeslice=tiny",
+            "compute-policy --set-timeslice",
+            "compute-policy -L",
             "topo -p2p x",
             "frob",
         ] {

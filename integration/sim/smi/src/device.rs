@@ -136,6 +136,15 @@ impl<'n> Device<'n> {
         ask!(self.nvml, nvmlDeviceGetComputeMode(self.handle) -> u32)
     }
 
+    /// How long processes take turns, as nvidia-smi numbers it.
+    pub fn timeslice(&self) -> Result<u32, Code> {
+        let get = self.nvml.own().timeslice.ok_or(NOT_SUPPORTED)?;
+        let mut timeslice = 0;
+        // SAFETY: a place for an unsigned int.
+        let code = unsafe { get(self.handle, &raw mut timeslice) };
+        if code == 0 { Ok(timeslice) } else { Err(code) }
+    }
+
     /// The MIG devices.
     pub fn mig_devices(&self) -> Vec<Device<'n>> {
         let most = ask!(self.nvml, nvmlDeviceGetMaxMigDeviceCount(self.handle) -> u32).unwrap_or(0);

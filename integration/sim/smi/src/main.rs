@@ -5,6 +5,7 @@
 
 mod administer;
 mod arguments;
+mod compute_policy;
 mod device;
 mod fields;
 mod full;
@@ -59,6 +60,8 @@ fn run(arguments: &[String]) -> Outcome {
         Command::Persistence(on) => administer::persistence(&devices, on),
         Command::ComputeMode(mode) => administer::compute_mode(&devices, mode),
         Command::Reset => administer::reset(&devices),
+        Command::Policy(compute_policy::Command::List) => compute_policy::list(&devices),
+        Command::Policy(compute_policy::Command::SetTimeslice(to)) => administer::timeslice(&devices, to),
         Command::Topology(command) => topology::run(&nvml, &devices, &command),
         Command::Mig(command) => mig::run(&devices, &command),
     }

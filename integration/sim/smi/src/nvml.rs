@@ -10,10 +10,37 @@ use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 use crate::device::Device;
 use crate::outcome::{Code, DRIVER_NOT_LOADED, Failure, LIBRARY_NOT_FOUND, Outcome};
 
-/// The library, initialised, and the function by which the simulated one resets a card.
-pub struct Nvml(pub NvmlLib, Option<Reset>);
+/// The library, initialised, and what the simulated one has of its own.
+pub struct Nvml(pub NvmlLib, Own);
 
-type Reset = unsafe extern "C" fn(nvmlDevice_t) -> nvmlReturn_t;
+/// The functions of the simulated library that are in no header: the real one keeps what they do to itself. They stay there
+/// as long as the library does.
+#[derive(Clone, Copy)]
+pub struct Own {
+    /// Resets a card.
+    pub reset: Option<unsafe extern "C" fn(nvmlDevice_t) -> nvmlReturn_t>,
+    /// How long processes take turns on a card.
+    pub timeslice: Option<unsafe extern "C" fn(nvmlDevice_t, *mut u32) -> nvmlReturn_t>,
+    /// Has them take turns of another length.
+    pub set_timeslice: Option<unsafe extern "C" fn(nvmlDevice_t, u32) -> nvmlReturn_t>,
+}
+
+impl Own {
+    /// Those that the library has.
+    ///
+    /// # Safety
+    /// A function of one of these names must be of the type that it has here, and is called while the library is loaded.
+    unsafe fn of(library: &Library) -> Own {
+        // SAFETY: as the caller promises.
+        unsafe {
+            Own {
+                reset: library.get(b"batonDeviceReset\0").ok().map(|found| *found),
+                timeslice: library.get(b"batonDeviceGetTimeslice\0").ok().map(|found| *found),
+                set_timeslice: library.get(b"batonDeviceSetTimeslice\0").ok().map(|found| *found),
+            }
+        }
+    }
+}
 
 /// Calls a function whose last argument is a place for its answer; the answer, or the code.
 macro_rules! ask {
@@ -39,11 +66,11 @@ impl Nvml {
                       Display Driver is properly installed and present in your system.\nPlease also try adding directory \
                       that contains libnvidia-ml.so to your system PATH.";
         let library = loaded.ok_or_else(|| Failure::of(LIBRARY_NOT_FOUND, absent))?;
-        // SAFETY: the type is that of the function, where there is one of that name.
-        let reset = unsafe { library.get::<Reset>(b"batonDeviceReset\0") }.ok().map(|reset| *reset);
+        // SAFETY: the simulated library alone has such names; it stays loaded as long as what is made here.
+        let own = unsafe { Own::of(&library) };
         // SAFETY: the bindings give the types of nvml.h.
         let bound = unsafe { NvmlLib::from_library(library) };
-        let nvml = Nvml(bound.map_err(|_| Failure::of(LIBRARY_NOT_FOUND, absent))?, reset);
+        let nvml = Nvml(bound.map_err(|_| Failure::of(LIBRARY_NOT_FOUND, absent))?, own);
         // SAFETY: no precondition.
         match unsafe { nvml.0.nvmlInit_v2() } {
             0 => Ok(nvml),
@@ -56,8 +83,8 @@ impl Nvml {
         }
     }
 
-    /// The reset, where the library has it. The library stays loaded as long as this does.
-    pub fn reset(&self) -> Option<Reset> {
+    /// What the library has of its own. It stays loaded as long as this does.
+    pub fn own(&self) -> Own {
         self.1
     }
 

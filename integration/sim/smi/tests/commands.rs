@@ -41,10 +41,7 @@ fn it_ends_with_the_codes_of_the_manual() {
     assert_eq!(machine.ends("--query-gpu=index,frob --format=csv"), (wrong, 2));
     assert_eq!(machine.ends("-i 1 -mig 1").1, 3, "a guest has no MIG");
     assert_eq!(machine.ends("mig -lgi"), ("No MIG-enabled devices found.\n".to_owned(), 6));
-    let hardware = machine.hardware.take();
-    hardware.into_iter().for_each(|mut hardware| {
-        hardware.kill().and_then(|()| hardware.wait()).expect("the hardware ends");
-    });
+    machine.stop();
     let (said, code) = machine.ends("");
     assert!(
         said.starts_with("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."),

@@ -21,7 +21,7 @@ pub use card::{Card, CardUse, Ledger, MOST_CARDS, MOST_RANGES, ProcessUse, Range
 pub use deed::{CommandOrders, Deed, FaultAction, UuidPair};
 pub use frame::{Channel, LONGEST_FRAME};
 pub use message::{Reply, Request};
-pub use mig::{Change, ComputeInstance, ComputeMode, GpuInstance, InstanceId, Placement, Settings};
+pub use mig::{Change, ComputeInstance, ComputeMode, GpuInstance, InstanceId, Placement, Settings, Timeslice};
 pub use mps::{
     MPS_CLIENT_TERMINATED, MPS_CONNECTION_FAILED, MPS_MAX_CLIENTS_REACHED, MPS_SERVER_NOT_READY, MPS_SOCKET, MpsReply,
     MpsRequest,

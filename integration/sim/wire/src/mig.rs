@@ -32,6 +32,34 @@ impl ComputeMode {
     }
 }
 
+/// How long a process works on a card before another has its turn, as `nvidia-smi compute-policy` has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timeslice {
+    /// 0: what the driver thinks best.
+    #[default]
+    Default,
+    /// 1
+    Short,
+    /// 2
+    Medium,
+    /// 3
+    Long,
+}
+
+impl Timeslice {
+    /// As nvidia-smi numbers it.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// From nvidia-smi's number.
+    pub fn of_number(number: u32) -> Option<Timeslice> {
+        [Timeslice::Default, Timeslice::Short, Timeslice::Medium, Timeslice::Long]
+            .into_iter()
+            .find(|timeslice| timeslice.number() == number)
+    }
+}
+
 /// What is set on a card. It outlives the process that plays the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -43,12 +71,21 @@ pub struct Settings {
     pub compute_mode: ComputeMode,
     /// Whether the driver stays loaded without a client.
     pub persistence: bool,
+    /// How long processes take turns.
+    #[serde(default)]
+    pub timeslice: Timeslice,
 }
 
 impl Default for Settings {
     /// As `nvidia-persistenced` leaves a card.
     fn default() -> Settings {
-        Settings { mig: false, pending_mig: false, compute_mode: ComputeMode::Default, persistence: true }
+        Settings {
+            mig: false,
+            pending_mig: false,
+            compute_mode: ComputeMode::Default,
+            persistence: true,
+            timeslice: Timeslice::Default,
+        }
     }
 }
 
@@ -116,6 +153,8 @@ pub enum Change {
     ComputeMode(ComputeMode),
     /// Whether the driver stays loaded.
     Persistence(bool),
+    /// How long processes take turns.
+    Timeslice(Timeslice),
     /// A reset: what is pending becomes what is, and the instances are gone. Refused while anything uses the card.
     Reset,
     /// Make a GPU instance.
@@ -163,5 +202,14 @@ mod tests {
         for (number, mode) in [(0, Some(ComputeMode::Default)), (1, None), (3, Some(ComputeMode::ExclusiveProcess))] {
             assert_eq!(ComputeMode::of_number(number), mode);
         }
+    }
+
+    #[test]
+    fn timeslices_have_the_numbers_of_nvidia_smi() {
+        let known = [(0, Timeslice::Default), (1, Timeslice::Short), (2, Timeslice::Medium), (3, Timeslice::Long)];
+        for (number, timeslice) in known {
+            assert_eq!((Timeslice::of_number(number), timeslice.number()), (Some(timeslice), number));
+        }
+        assert_eq!(Timeslice::of_number(4), None);
     }
 }

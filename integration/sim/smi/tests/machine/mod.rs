@@ -8,16 +8,12 @@ use std::process::{Child, Command, Stdio};
 /// Cards and the process that plays them; gone when this is dropped.
 pub struct Machine {
     folder: tempfile::TempDir,
-    /// The process that plays them.
-    pub hardware: Option<Child>,
+    hardware: Option<Child>,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        if let Some(hardware) = &mut self.hardware {
-            let _ = hardware.kill();
-            let _ = hardware.wait();
-        }
+        self.stop();
     }
 }
 
@@ -42,11 +38,24 @@ impl Machine {
         let mut install = Command::new(built.join("baton-sim-card"));
         install.args(["install", "--seed", "test", "--cards", cards, "--root"]).arg(folder.path());
         assert!(install.arg("--libs").arg(&built).status().expect("install").success());
-        let mut serve = Command::new(built.join("baton-sim-card"));
-        let mut hardware =
-            serve.args(["serve", "--root"]).arg(folder.path()).stdout(Stdio::piped()).spawn().expect("serve");
+        let mut machine = Machine { folder, hardware: None };
+        machine.start();
+        machine
+    }
+
+    /// Has the hardware played, until it is stopped.
+    pub fn start(&mut self) {
+        let mut serve = Command::new(built().join("baton-sim-card"));
+        serve.args(["serve", "--root"]).arg(self.folder.path()).stdout(Stdio::piped());
+        let hardware = self.hardware.insert(serve.spawn().expect("serve"));
         BufReader::new(hardware.stdout.take().expect("piped")).read_line(&mut String::new()).expect("ready");
-        Machine { folder, hardware: Some(hardware) }
+    }
+
+    /// Kills the process that plays the hardware.
+    pub fn stop(&mut self) {
+        if let Some(mut hardware) = self.hardware.take() {
+            hardware.kill().and_then(|()| hardware.wait()).expect("the hardware ends");
+        }
     }
 
     /// Orders something to go wrong.
