@@ -13,7 +13,14 @@ use baton_tests::python::program;
 use serde_json::Value;
 
 /// Programs of a bare machine, all busybox: what `run` calls, and what the way into the root does.
-const SHELL: &[&str] = &["sh", "dirname", "umount"];
+const SHELL: &[&str] = &["sh", "dirname", "umount", "grep"];
+/// Runs the kit as the words say, and stops it while a card is in MIG mode.
+const STOP_WITH_MIG: &str = r#"
+/baton-gpu-kit/run "$@" &
+until grep -q '"mig": *true' /cards.json 2>/dev/null; do kill -0 $! || exit 9; done
+kill -TERM $!
+wait $!
+"#;
 /// Into the root, in mount and pid namespaces of its own: $1 is the root, $2 what plays the hardware, $3 a folder for
 /// what is not the machine's, then the command.
 const ENTER: &str = r#"
@@ -96,13 +103,26 @@ impl Bare {
 
     /// Runs the kit; how it ended, and its report.
     fn run(&self, options: &[&str]) -> (Output, Value) {
+        self.enter(&[&["/baton-gpu-kit/run"], options].concat())
+    }
+
+    /// Runs a command on the machine that runs the kit.
+    fn enter(&self, words: &[&str]) -> (Output, Value) {
         let mut command = Command::new("timeout");
         command.args(["480", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "enter"]);
         command.arg(self.root()).arg(self.card.as_deref().unwrap_or(Path::new(""))).arg(&self.folder);
-        let done = command.arg("/baton-gpu-kit/run").args(options).output().expect("run the kit");
+        let done = command.args(words).output().expect("run the kit");
         let report = fs::read(self.root().join("baton-gpu-kit/report.json"));
         let report = report.unwrap_or_else(|err| panic!("{err}: {}", String::from_utf8_lossy(&done.stderr)));
         (done, serde_json::from_slice(&report).expect("JSON"))
+    }
+
+    /// No card is in MIG mode, by what the hardware has written down of them.
+    fn cards_are_as_before(&self) {
+        let cards = fs::read(self.root().join("cards.json")).expect("the state of the cards");
+        for card in serde_json::from_slice::<Value>(&cards).expect("JSON").as_array().expect("cards") {
+            assert_eq!((&card["settings"]["mig"], &card["instances"]), (&Value::Bool(false), &Value::Array(vec![])));
+        }
     }
 
     fn files(&self, folder: &str) -> Vec<String> {
@@ -177,11 +197,7 @@ fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
     at_the_top.retain(|name| name != "cards.json");
     let known = ["baton-gpu-kit", "bin", "dev", "hardware.json", "lib", "lib64", "proc", "sys", "tmp", "usr"];
     assert_eq!(at_the_top, known);
-    // What the hardware has written down of its cards: they are as before.
-    let cards = fs::read(bare.root().join("cards.json")).expect("the state of the cards");
-    for card in serde_json::from_slice::<Value>(&cards).expect("JSON").as_array().expect("cards") {
-        assert_eq!((&card["settings"]["mig"], &card["instances"]), (&Value::Bool(false), &Value::Array(vec![])));
-    }
+    bare.cards_are_as_before();
     let text = fs::read_to_string(bare.root().join("baton-gpu-kit/report.txt")).expect("the readable report");
     assert!(text.contains("NVIDIA H100 80GB HBM3") && text.contains("0 failed"), "{text}");
 }
@@ -211,4 +227,21 @@ fn where_the_machine_has_no_c_library_the_kits_own_does_and_what_needs_the_drive
         let (outcome, why) = outcomes[name];
         assert!(outcome == "cannot-run" && why.contains(program), "{name}: {outcome}: {why}");
     }
+}
+
+#[test]
+fn a_run_that_is_stopped_changes_back_what_it_has_changed_and_leaves_nothing() {
+    let bare = Bare::with("stopped", Some("h100"));
+    bare.add_c_library();
+    let before = bare.files("baton-gpu-kit");
+    let names = ["mig-places", "run"].map(|name| ["--only", name]).concat();
+    let (done, report) = bare.enter(&[&["/bin/sh", "-c", STOP_WITH_MIG, "stop", "--mig"], names.as_slice()].concat());
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let stopped = ("cannot-run", "the run was stopped");
+    assert_eq!(outcomes(&report), BTreeMap::from([("mig-places", stopped), ("run", stopped)]));
+    assert_eq!(report["left"], serde_json::json!([]));
+    bare.cards_are_as_before();
+    let mut after = bare.files("baton-gpu-kit");
+    after.retain(|name| !name.starts_with("report."));
+    assert_eq!(after, before);
 }

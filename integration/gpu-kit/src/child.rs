@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 
 use crate::check::{Check, Outcome, Word};
 use crate::kit;
+use crate::stopping::{self, Running};
 
 /// Most of what a check prints that is read.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -20,7 +21,9 @@ const LINES_KEPT: usize = 12;
 pub fn run(check: &Check, left: Duration) -> (Word, Duration) {
     let begun = Instant::now();
     let limit = Duration::from_secs(check.limit_s).min(left);
-    let word = if left.is_zero() {
+    let word = if stopping::stopped() {
+        word(Outcome::CannotRun, stopping::WHY.to_owned())
+    } else if left.is_zero() {
         word(Outcome::CannotRun, "no time is left".to_owned())
     } else {
         attempt(check, limit).unwrap_or_else(|why| word(Outcome::Failed, why))
@@ -42,14 +45,19 @@ fn attempt(check: &Check, limit: Duration) -> Result<Word, String> {
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let (ended, end) = std::sync::mpsc::channel();
     let group = Pid::from_raw(child.id().cast_signed());
+    let running = Running::group(child.id());
     let wait = std::thread::spawn(move || {
         let status = child.wait();
         let _ = ended.send(());
         status
     });
     let late = end.recv_timeout(limit).is_err();
+    drop(running);
     // Also what an orderly check may have left.
     let _ = killpg(group, Signal::SIGKILL);
+    if stopping::stopped() {
+        return Ok(word(Outcome::CannotRun, stopping::WHY.to_owned()));
+    }
     if late {
         return Err(format!("it did not end in {} s", limit.as_secs()));
     }

@@ -22,6 +22,7 @@ mod pack;
 mod report;
 mod root;
 mod runner;
+mod stopping;
 mod suite;
 mod target;
 mod undo;

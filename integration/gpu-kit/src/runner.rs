@@ -1,6 +1,7 @@
 //! Running all checks, each on its own, and leaving nothing behind.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::bed::{self, Line};
 use crate::check::{Check, Outcome, Place, Word};
 use crate::report::{Entry, Report};
+use crate::stopping::{self, Running};
 use crate::{checks, child, kit, machine, undo};
 
 /// For everything, with what it takes to end: eight minutes are promised.
@@ -27,6 +29,7 @@ pub struct Wish {
 /// Runs checks; whether none failed.
 pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
     let only = only.as_slice();
+    stopping::on_signals()?;
     let begun = Instant::now();
     let kit = kit::folder()?;
     let out = out.unwrap_or_else(|| kit.clone());
@@ -51,7 +54,7 @@ pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
     };
     let mut entries = Vec::new();
     let mut add = |entry: Entry| {
-        println!("{}", entry.line());
+        say(&entry.line());
         entries.push(entry);
     };
     let mut driver = true;
@@ -65,6 +68,9 @@ pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
     let suite: Vec<&'static Check> = chosen(Place::Bed).collect();
     if !driver {
         suite.iter().for_each(|check| add(Entry::of(check, no_driver(), 0.0)));
+    } else if stopping::stopped() {
+        let word = || child::word(Outcome::CannotRun, stopping::WHY.to_owned());
+        suite.iter().for_each(|check| add(Entry::of(check, word(), 0.0)));
     } else if !suite.is_empty() {
         in_bed(&suite, TIME.saturating_sub(begun.elapsed()), &mut add);
     }
@@ -74,10 +80,15 @@ pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
     let report = Report { machine: machine::facts(), checks: entries, seconds: begun.elapsed().as_secs_f64(), left };
     report.write(&out)?;
     let (passed, failed) = (report.count(Outcome::Passed), report.count(Outcome::Failed));
-    println!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun));
-    report.left.iter().for_each(|left| println!("LEFT BEHIND {left}"));
-    println!("see {}", out.join("report.txt").display());
-    Ok(failed == 0 && report.left.is_empty())
+    say(&format!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun)));
+    report.left.iter().for_each(|left| say(&format!("LEFT BEHIND {left}")));
+    say(&format!("see {}", out.join("report.txt").display()));
+    Ok(failed == 0 && report.left.is_empty() && !stopping::stopped())
+}
+
+/// Whether or not anybody reads on: there is the report.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Names this run among all on the machine, those in other pid namespaces too: cgroups and a folder are called after it.
@@ -103,9 +114,10 @@ fn in_bed(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry))
         Ok(done) => (done, "the bed ended before it".to_owned()),
         Err((done, why)) => (done, why),
     };
+    let text = if stopping::stopped() { stopping::WHY.to_owned() } else { format!("no bed: {}", why.1) };
     for check in &suite[why.0..] {
         // What keeps the kit from having namespaces is the machine's; Baton was not tried.
-        add(Entry::of(check, child::word(Outcome::CannotRun, format!("no bed: {}", why.1)), 0.0));
+        add(Entry::of(check, child::word(Outcome::CannotRun, text.clone()), 0.0));
     }
 }
 
@@ -118,10 +130,12 @@ fn lie_down(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .map_err(|err| format!("start the bed: {err}"))
     };
     let mut bed = start().map_err(|why| (0, why))?;
+    let running = Running::group(bed.id());
     let mut done = 0;
     for line in bed.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
         let Ok(line) = serde_json::from_str::<Line>(&line) else { continue };
@@ -130,6 +144,7 @@ fn lie_down(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry
             done += 1;
         }
     }
+    drop(running);
     let ended = bed.wait_with_output().map_err(|err| (done, err.to_string()))?;
     if ended.status.success() {
         return Ok(done);
