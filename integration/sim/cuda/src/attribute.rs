@@ -5,6 +5,7 @@
 use crate::codes::{Code, Outcome};
 use crate::init::cuda_version;
 use crate::launch::{MOST_BLOCK, MOST_GRID, MOST_THREADS, SHARED_MEMORY};
+use crate::multicast;
 use crate::slots::Slot;
 
 /// The last attribute in cuda.h, from each CUDA version on.
@@ -86,6 +87,7 @@ pub fn attribute(slot: &Slot, number: i32) -> Outcome<i32> {
         // unified function pointers.
         15 | 19 | 31 | 32 | 41 | 78 | 79 | 80 | 83 | 90 | 91 | 95 | 99 | 102 | 103 | 115 | 129 => 1,
         120 => i32::from(major >= 9),
+        132 => i32::from(multicast::can_join(slot)),
         133 => i32::from(slot.share.is_some()),
         // NUMA nodes: none known.
         131 | 134 => -1,

@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::mps;
+use crate::multicast::Group;
 use crate::pool::Pools;
 use crate::session::Session;
 use crate::slots::Slot;
@@ -70,6 +71,8 @@ pub struct Parts {
     pub modules: Modules,
     /// Its pools of memory.
     pub pools: Pools,
+    /// Its multicast groups.
+    pub groups: Table<Group>,
     /// The MPS server whose client it is.
     pub mps: Option<mps::Client>,
 }
@@ -87,6 +90,7 @@ impl Parts {
             streams: Table::of_kind(2),
             events: Table::of_kind(3),
             modules: Modules::default(),
+            groups: Table::of_kind(10),
             mps,
         }
     }
@@ -153,6 +157,11 @@ impl Driver {
     /// Whether the MPS server that the process is a client of, if any, still has it.
     pub fn check_mps(&self) -> Outcome {
         if self.is_mps_client { self.parts().mps.as_ref().map_or(Ok(()), mps::Client::check) } else { Ok(()) }
+    }
+
+    /// Whether the process has a multicast group, joined by devices or not.
+    pub fn has_group(&self) -> bool {
+        self.parts().groups.iter().next().is_some()
     }
 
     /// A context is broken: an MPS server hears of it.

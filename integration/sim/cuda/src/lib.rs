@@ -47,6 +47,7 @@ mod mig;
 mod module;
 mod mover;
 mod mps;
+mod multicast;
 mod nodes;
 mod other;
 mod pace;

@@ -79,9 +79,13 @@ pub unsafe extern "C" fn cuMemCreate(
     })
 }
 
+/// Also of a multicast group.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemRelease(handle: Handle) -> i32 {
     call("cuMemRelease", |parts| {
+        if parts.groups.take(handle).is_some() {
+            return Ok(());
+        }
         live(parts, handle)?.references -= 1;
         let_go_if_unused(parts, handle)
     })

@@ -183,6 +183,9 @@ symbols! {
     "cuModuleLoadDataEx" 2010 module cuModuleLoadDataEx;
     "cuModuleLoadFatBinary" 2000 module cuModuleLoadFatBinary;
     "cuModuleUnload" 2000 module cuModuleUnload;
+    "cuMulticastAddDevice" 12010 multicast cuMulticastAddDevice;
+    "cuMulticastCreate" 12010 multicast cuMulticastCreate;
+    "cuMulticastGetGranularity" 12010 multicast cuMulticastGetGranularity;
     "cuOccupancyMaxActiveBlocksPerMultiprocessor" 6050 function cuOccupancyMaxActiveBlocksPerMultiprocessor;
     "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags" 7000 function cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
     "cuOccupancyMaxPotentialBlockSize" 6050 function cuOccupancyMaxPotentialBlockSize;
@@ -229,6 +232,7 @@ mod tests {
         include_str!("launch.rs"),
         include_str!("lookup.rs"),
         include_str!("module.rs"),
+        include_str!("multicast.rs"),
         include_str!("other.rs"),
         include_str!("peer.rs"),
         include_str!("physical.rs"),

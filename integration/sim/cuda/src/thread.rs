@@ -7,7 +7,7 @@
 
 use std::io;
 
-use baton_sim_wire::{Channel, CommandOrders, Deed, Reply, Request};
+use baton_sim_wire::{Channel, CommandOrders, Deed, FaultAction, Reply, Request};
 
 use crate::allocator;
 use crate::codes::{Code, Outcome};
@@ -114,6 +114,8 @@ fn lock(driver: &Driver, timeout_ms: u32, orders: &CommandOrders) -> Outcome {
 fn checkpoint(driver: &Driver, orders: &CommandOrders) -> Outcome {
     let outcome = match orders.fail {
         Some(code) => Err(Code(code)),
+        // NVIDIA/nccl#2340.
+        None if driver.has_group() => fault::suffer(Some(FaultAction::Hang)),
         None => mover::to_host(driver, orders),
     };
     match outcome {

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use super::by_handle::{Access, Location, Properties};
+use super::by_handle::{Access, GroupProperties, Location, Properties};
 
 /// A handle that the driver gives.
 pub type Handle = usize;
@@ -124,6 +124,9 @@ api! {
     retain_handle: "cuMemRetainAllocationHandle" (*mut Handle, *mut c_void);
     export: "cuMemExportToShareableHandle" (*mut c_void, Handle, u32, u64);
     import: "cuMemImportFromShareableHandle" (*mut Handle, *mut c_void, u32);
+    group_create: "cuMulticastCreate" (*mut Handle, *const GroupProperties);
+    group_join: "cuMulticastAddDevice" (Handle, i32);
+    group_granularity: "cuMulticastGetGranularity" (*mut usize, *const GroupProperties, u32);
 }
 
 /// `CUipcMemHandle`.

@@ -52,6 +52,16 @@ impl Properties {
     }
 }
 
+/// `CUmulticastObjectProp`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct GroupProperties {
+    pub devices: u32,
+    pub bytes: usize,
+    pub handle_types: u64,
+    pub flags: u64,
+}
+
 /// `CUmemAccessDesc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
