@@ -1,5 +1,5 @@
 //! What these cards do not have: units, fans, NVLink, graphics, vGPUs of their own, confidential computing, and what an operator
-//! may not change. The functions are there, as in the real library, whose callers link all of them; each refuses.
+//! may not change; nor are they NUMA nodes, as cards on some Arm boards are. The functions are there, as in the real library, whose callers link all of them; each refuses.
 
 use crate::codes::Code;
 use crate::library::call;
@@ -35,7 +35,7 @@ absent! {
     nvmlDeviceGetInforomImageVersion nvmlDeviceGetInforomVersion nvmlDeviceGetLastBBXFlushTime
     nvmlDeviceGetMarginTemperature nvmlDeviceGetMemClkMinMaxVfOffset nvmlDeviceGetMemClkVfOffset
     nvmlDeviceGetMemoryLimits_v1 nvmlDeviceGetMinMaxClockOfPState nvmlDeviceGetMinMaxFanSpeed nvmlDeviceGetNumFans
-    nvmlDeviceGetNumGpuCores nvmlDeviceGetNvLinkCapability nvmlDeviceGetNvLinkErrorCounter nvmlDeviceGetNvLinkInfo
+    nvmlDeviceGetNumGpuCores nvmlDeviceGetNumaNodeId nvmlDeviceGetNvLinkCapability nvmlDeviceGetNvLinkErrorCounter nvmlDeviceGetNvLinkInfo
     nvmlDeviceGetNvLinkInfo_v3 nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetNvLinkRemotePciInfo
     nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlDeviceGetNvLinkState nvmlDeviceGetNvLinkTelemetrySamples_v1
     nvmlDeviceGetNvLinkUtilizationControl nvmlDeviceGetNvLinkUtilizationCounter nvmlDeviceGetNvLinkVersion

@@ -92,8 +92,3 @@ extern "C" fn nvmlDeviceGetCpuAffinityWithinScope(device: Handle, words: u32, se
 extern "C" fn nvmlDeviceGetMemoryAffinity(device: Handle, words: u32, set: List<u64>, _scope: u32) -> i32 {
     call("nvmlDeviceGetMemoryAffinity", |library| library.card(device).and_then(|_| give_set(words, set, 1)))
 }
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetNumaNodeId(device: Handle, node: Place<u32>) -> i32 {
-    call("nvmlDeviceGetNumaNodeId", |library| library.card(device).and_then(|_| node.give(0)))
-}

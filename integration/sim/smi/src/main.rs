@@ -27,6 +27,9 @@ use nvml::Nvml;
 use outcome::{Failure, Outcome};
 
 fn main() -> ExitCode {
+    // Who reads may stop: `nvidia-smi | head` is no fault.
+    // SAFETY: no handler is installed, only the default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,

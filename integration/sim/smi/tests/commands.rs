@@ -152,3 +152,13 @@ fn a_call_crashes_or_hangs_when_that_is_ordered() {
     assert!(hanging.try_wait().expect("ask").is_none(), "it came back");
     hanging.kill().and_then(|()| hanging.wait()).expect("it ends");
 }
+
+#[test]
+fn whoever_stops_reading_ends_it_quietly() {
+    let machine = Machine::with("h100");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let child = Command::new(machine.program()).arg("-q").stdout(writer).stderr(Stdio::piped()).spawn();
+    let done = child.and_then(std::process::Child::wait_with_output).expect("it ends");
+    assert_eq!((done.status.signal(), done.stderr), (Some(libc::SIGPIPE), Vec::new()));
+}
