@@ -24,7 +24,7 @@ for index in range(nvmlDeviceGetCount()):
     assert nvmlDeviceGetGraphicsRunningProcesses(device) == []
     details = nvmlDeviceGetRunningProcessDetailList(device, nvmlProcessDetailList_v1, 0)
     assert [one.pid for one in details] == [one.pid for one in processes]
-    # What cards of these kinds do not have is refused as such, and nothing is missing.
+    # What cards of these kinds do not have is refused as such.
     for call in nvmlDeviceGetFanSpeed, nvmlDeviceGetGpuFabricInfo:
         try:
             call(device, ctypes.byref(c_nvmlGpuFabricInfo_t())) if call is nvmlDeviceGetGpuFabricInfo else call(device)
@@ -59,7 +59,7 @@ try:
 except NVMLError_Timeout:
     pass
 nvmlEventSetFree(events)
-# Every function that the bindings know is in the library.
+# The functions that the bindings know and the library of this driver does not have.
 library = ctypes.CDLL("libnvidia-ml.so.1")
 source = open(__import__("pynvml").__file__).read()
 missing = [name for name in set(re.findall(r'_nvmlGetFunctionPointer\("(nvml\w+)"\)', source)) if not hasattr(library, name)]

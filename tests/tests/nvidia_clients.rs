@@ -3,6 +3,7 @@
 use baton_tests::container_toolkit::{self, NVIDIA_RUNTIME, nodes};
 use baton_tests::job::IMAGE;
 use baton_tests::machine::{DRIVER_ROOT, Machine};
+use baton_tests::programs::built;
 use baton_tests::python::{PYTHON, printed};
 use baton_tests::until::until;
 use serde_json::{Value, json};
@@ -20,7 +21,15 @@ fn nvidia_ml_py_lists_cards_and_who_uses_them() {
     let (_, pid) = node.task("job").expect("a task");
     let told = node.python(CARDS, &[]);
     assert_eq!((&told["driver"], &told["cuda"]), (&json!("580.95.05"), &json!(13000)));
-    assert_eq!(told["missing"], json!([]), "functions that the library lacks");
+    // The bindings are newer than the driver: what its library lacks has come since, and is in the one it was made from.
+    let library = std::fs::read(built("libbaton_sim_nvml.so")).expect("the library of the newest driver");
+    let unknown = |name: &&Value| {
+        let symbol = [name.as_str().expect("a name").as_bytes(), &[0]].concat();
+        !library.windows(symbol.len()).any(|bytes| bytes == symbol)
+    };
+    let missing = told["missing"].as_array().expect("functions that the library lacks");
+    assert_eq!(missing.iter().filter(unknown).collect::<Vec<_>>(), Vec::<&Value>::new());
+    assert!(missing.contains(&json!("nvmlDeviceGetHostname_v1")), "{missing:?}");
     let known = node.cards();
     for (card, known) in told["cards"].as_array().expect("cards").iter().zip(&known) {
         assert_eq!((&card["uuid"], &card["minor"]), (&json!(known.uuid), &json!(known.minor)));
