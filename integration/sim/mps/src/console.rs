@@ -22,8 +22,9 @@ pub fn talk(places: &Places) -> Result<(), String> {
         let quits = line.split_ascii_whitespace().next() == Some("quit");
         match channel.ask(&MpsRequest::Command { line }).map_err(absent)?.0 {
             MpsReply::Text { text, done } => {
-                print!("{text}");
-                let _ = io::stdout().flush();
+                let mut out = io::stdout();
+                let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                printed.map_err(|error| format!("cannot print the answer: {error}"))?;
                 if !done {
                     refused = Some(text.trim_end().to_owned());
                 }

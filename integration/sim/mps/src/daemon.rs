@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
 use baton_sim_wire::{Channel, MPS_CONNECTION_FAILED, MPS_SOCKET, MpsReply, MpsRequest};
@@ -20,14 +21,18 @@ use crate::server;
 /// What the daemon says when it listens.
 pub const READY: &str = "ready";
 const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
-/// More connections than this are turned away.
-const MOST_CONNECTIONS: usize = 512;
+/// More connections than this are turned away: each takes two descriptors, and a process often has no more than 1024.
+const MOST_CONNECTIONS: usize = 400;
+/// How long it waits after a connection that could not be taken.
+const BREATH: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 struct Records {
     control: Control,
     processes: HashMap<i32, Child>,
     connections: HashMap<u64, Channel>,
+    /// Commands that have not been answered yet.
+    unanswered: usize,
 }
 
 struct Daemon {
@@ -75,17 +80,22 @@ pub fn serve(places: &Places, multiuser: bool) -> Result<(), String> {
     let daemon = Arc::new(Daemon { records: Mutex::new(records), changed: Condvar::new(), log });
     let accepting = Arc::clone(&daemon);
     std::thread::spawn(move || {
-        for (number, stream) in (1..).zip(listener.incoming().flatten()) {
+        for (number, stream) in (1..).zip(listener.incoming()) {
             let daemon = Arc::clone(&accepting);
-            if daemon.records().connections.len() < MOST_CONNECTIONS {
-                std::thread::spawn(move || attend(&daemon, number, stream));
+            let taken = match stream {
+                Ok(_) if daemon.records().connections.len() >= MOST_CONNECTIONS => continue,
+                Ok(stream) => Builder::new().spawn(move || attend(&daemon, number, stream)).is_ok(),
+                Err(_) => false,
+            };
+            if !taken {
+                std::thread::sleep(BREATH);
             }
         }
     });
     println!("{READY}");
     let _ = io::stdout().flush();
     let mut records = daemon.records();
-    while !(records.control.quitting && records.control.clients() == 0) {
+    while !(records.control.quitting && records.control.clients() == 0 && records.unanswered == 0) {
         records = daemon.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
     }
     for mut process in std::mem::take(&mut records.processes).into_values() {
@@ -99,13 +109,19 @@ pub fn serve(places: &Places, multiuser: bool) -> Result<(), String> {
 }
 
 /// Answers one connection until it ends.
-fn attend(daemon: &Daemon, number: u64, stream: UnixStream) {
+fn attend(daemon: &Arc<Daemon>, number: u64, stream: UnixStream) {
     let channel = Channel::over(stream);
     let Ok(second) = channel.second() else { return };
     daemon.records().connections.insert(number, second);
     while let Ok(Some((request, _))) = channel.receive_with::<MpsRequest>() {
         let answered = match request {
-            MpsRequest::Command { line } => channel.send(&carry_out(daemon, &line)),
+            MpsRequest::Command { line } => {
+                daemon.records().unanswered += 1;
+                let answered = channel.send(&carry_out(daemon, &line));
+                daemon.records().unanswered -= 1;
+                daemon.changed.notify_all();
+                answered
+            }
             MpsRequest::Client { cards, threads } => channel.send(&admit(daemon, number, &channel, cards, threads)),
             MpsRequest::Faulted => {
                 let mut records = daemon.records();
@@ -133,7 +149,7 @@ fn cut(records: &Records, connection: u64) {
     }
 }
 
-fn admit(daemon: &Daemon, number: u64, channel: &Channel, cards: Vec<String>, threads: Option<u32>) -> MpsReply {
+fn admit(daemon: &Arc<Daemon>, number: u64, channel: &Channel, cards: Vec<String>, threads: Option<u32>) -> MpsReply {
     let Some(uid) = channel.peer_uid() else { return MpsReply::Refused { code: MPS_CONNECTION_FAILED } };
     let pid = channel.peer_pid();
     let mut records = daemon.records();
@@ -152,7 +168,7 @@ fn admit(daemon: &Daemon, number: u64, channel: &Channel, cards: Vec<String>, th
                 // That of a user who has left has had its turn.
                 let idle: Vec<i32> = records.control.servers.keys().copied().collect();
                 idle.into_iter().for_each(|pid| end_server(&mut records, pid));
-                if let Err(error) = start_server(&mut records, uid) {
+                if let Err(error) = start_server(daemon, &mut records, uid) {
                     daemon.note(&format!("User {uid}: no server: {error}"));
                     return MpsReply::Refused { code: MPS_CONNECTION_FAILED };
                 }
@@ -162,9 +178,22 @@ fn admit(daemon: &Daemon, number: u64, channel: &Channel, cards: Vec<String>, th
     }
 }
 
-fn start_server(records: &mut Records, uid: u32) -> io::Result<()> {
-    let process = server::start(uid)?;
+fn start_server(daemon: &Arc<Daemon>, records: &mut Records, uid: u32) -> io::Result<()> {
+    let mut process = server::start(uid)?;
     let pid = process.id() as i32;
+    let watching = Arc::clone(daemon);
+    let watched = Builder::new().spawn(move || {
+        if server::wait_for_end(pid) {
+            watching.note(&format!("Server {pid} has ended"));
+            end_server(&mut watching.records(), pid);
+            watching.changed.notify_all();
+        }
+    });
+    if let Err(error) = watched {
+        let _ = process.kill();
+        let _ = process.wait();
+        return Err(error);
+    }
     records.processes.insert(pid, process);
     records.control.server_started(pid, uid);
     Ok(())
@@ -181,7 +210,7 @@ fn end_server(records: &mut Records, pid: i32) {
     }
 }
 
-fn carry_out(daemon: &Daemon, line: &str) -> MpsReply {
+fn carry_out(daemon: &Arc<Daemon>, line: &str) -> MpsReply {
     let mut records = daemon.records();
     let deed = match command::run(&mut records.control, line) {
         Ok(deed) => deed,
@@ -191,7 +220,7 @@ fn carry_out(daemon: &Daemon, line: &str) -> MpsReply {
     match deed {
         Deed::Print(said) => text = said,
         Deed::StartServer(uid) => {
-            if let Err(error) = start_server(&mut records, uid) {
+            if let Err(error) = start_server(daemon, &mut records, uid) {
                 return MpsReply::Text {
                     text: format!("cannot start a server for user {uid}: {error}\n"),
                     done: false,
@@ -212,6 +241,5 @@ fn carry_out(daemon: &Daemon, line: &str) -> MpsReply {
             }
         }
     }
-    daemon.changed.notify_all();
     MpsReply::Text { text, done: true }
 }

@@ -41,7 +41,8 @@ impl Places {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args();
+    // What is not UTF-8 is no option either way.
+    let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let name = arguments.next().unwrap_or_default();
     if name.ends_with(server::NAME) {
         server::stand();

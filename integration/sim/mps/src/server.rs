@@ -21,6 +21,24 @@ pub fn start(uid: u32) -> io::Result<Child> {
     command.spawn()
 }
 
+/// Waits until a server that this process has started has ended; false when somebody else has seen to its end. It is left to be
+/// reaped.
+pub fn wait_for_end(pid: i32) -> bool {
+    loop {
+        // SAFETY: an all-zero siginfo is valid, and it lives through the call that fills it.
+        let answer = unsafe {
+            let mut facts: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, pid as libc::id_t, &raw mut facts, libc::WEXITED | libc::WNOWAIT)
+        };
+        if answer == 0 {
+            return true;
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return false;
+        }
+    }
+}
+
 /// Is one: waits until the daemon has ended.
 pub fn stand() {
     // SAFETY: the name is NUL-terminated; the kernel keeps 15 bytes of it.

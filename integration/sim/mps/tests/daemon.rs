@@ -103,6 +103,37 @@ fn a_fault_ends_those_on_the_card_and_keeps_others_out_until_they_are_gone() {
 }
 
 #[test]
+fn a_server_that_has_died_takes_its_clients_along_and_another_follows() {
+    let daemon = Daemon::start();
+    let (client, reply) = daemon.client("GPU-1", None);
+    let MpsReply::Welcome { server, .. } = reply else { panic!("{reply:?}") };
+    let killed = Command::new("kill").args(["-9", &server.to_string()]).status().expect("it runs");
+    assert!(killed.success());
+    assert!(client.receive_with::<MpsReply>().expect("a clean end").is_none(), "it is cut off");
+    assert_eq!(daemon.said("get_server_list"), "");
+    let (_next, reply) = daemon.client("GPU-1", None);
+    assert!(matches!(reply, MpsReply::Welcome { server: another, .. } if another != server), "{reply:?}");
+}
+
+#[test]
+fn a_flood_of_connections_and_a_reader_that_has_gone_do_no_harm() {
+    let daemon = Daemon::start();
+    let connect = |_| Channel::connect(&daemon.pipes().join("control")).expect("it listens");
+    let flood: Vec<Channel> = (0..400).map(connect).collect();
+    until("those are turned away who are too many", || {
+        connect(0).ask::<_, MpsReply>(&MpsRequest::Command { line: "ps".to_owned() }).is_err()
+    });
+    drop(flood);
+    until("others are let in again", || daemon.type_in("ps\n").status.success());
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let mut console = daemon.program();
+    let mut console = console.stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped()).spawn().expect("it runs");
+    console.stdin.take().expect("piped").write_all(b"ps\n").expect("it reads");
+    let done = console.wait_with_output().expect("it ends");
+    assert!(String::from_utf8_lossy(&done.stderr).starts_with("cannot print the answer"), "{done:?}");
+}
+
+#[test]
 fn a_client_can_be_ended_and_the_daemon_leaves_nothing() {
     let daemon = Daemon::start();
     let (client, reply) = daemon.client("GPU-1", None);
