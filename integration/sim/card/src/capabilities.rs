@@ -39,8 +39,9 @@ pub fn show(root: &Path, accounts: &[Account]) -> io::Result<()> {
             node(&path, CAPABILITY_MAJOR, capability.minor(), mode)?;
         }
         let file = files.join(capability.file());
+        // A process that was killed while it wrote has left less.
         if let Some(folder) = file.parent()
-            && !file.exists()
+            && !fs::read_to_string(&file).is_ok_and(|text| text == capability.text())
         {
             fs::create_dir_all(folder)?;
             fs::write(&file, capability.text())?;
@@ -118,6 +119,9 @@ mod tests {
         let number = fs::metadata(node(157)).expect("there").rdev();
         assert_eq!(number, libc::makedev(CAPABILITY_MAJOR, 157));
         assert!(text("gpu1/mig/gi2/access").expect("there").starts_with("DeviceFileMinor: 156\n"));
+        fs::write(root.path().join("proc/driver/nvidia/capabilities/gpu1/mig/gi2/access"), "Dev").expect("written");
+        show(root.path(), &accounts).expect("shown");
+        assert!(text("gpu1/mig/gi2/access").expect("there").starts_with("DeviceFileMinor: 156\n"), "written anew");
         let change = Change::DestroyComputeInstance { instance: InstanceId { gpu: 2, compute: 0 } };
         apply(&mut accounts[1], change).expect("idle");
         show(root.path(), &accounts).expect("shown");

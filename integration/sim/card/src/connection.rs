@@ -9,7 +9,7 @@ use baton_sim_wire::{Change, Channel, MOST_RANGES, Range, RangeWanted, Reply, Re
 
 use crate::hardware::{Client, ClientId, Hardware, Refusal};
 use crate::serve::Machine;
-use crate::{administer, books, capabilities, tickets};
+use crate::{books, faults, known_calls, tickets, written_down};
 
 /// The longest process name kept.
 const LONGEST_NAME: usize = 64;
@@ -18,10 +18,6 @@ const LONGEST_NAME: usize = 64;
 const INVALID_VALUE: i32 = 1;
 /// `NVML_ERROR_NO_PERMISSION`.
 const NO_PERMISSION: i32 = 4;
-/// `NVML_ERROR_NOT_FOUND`.
-const NOT_FOUND: i32 = 6;
-/// `NVML_ERROR_UNKNOWN`.
-const UNKNOWN: i32 = 999;
 /// `CUDA_ERROR_OPERATING_SYSTEM`: the driver thread ended in the middle of a deed.
 const OPERATING_SYSTEM: i32 = 304;
 /// `CU_PROCESS_STATE_FAILED`.
@@ -78,7 +74,7 @@ impl<'m> Connection<'m> {
             },
             Request::Hello { name, mps_server } => return self.hello(name, mps_server),
             Request::Fault { call } => self.fault(&call),
-            Request::Context { device } => done(self.machine.state().hardware.context(self.client, &device)),
+            Request::Context { device } => done(self.claimed(&[device], &[]).map(|_| ())),
             Request::ContextGone { device } => done(self.machine.state().hardware.context_gone(self.client, &device)),
             Request::Allocate { wanted } => return self.allocate(&wanted),
             Request::Free { device, offset } => {
@@ -102,7 +98,9 @@ impl<'m> Connection<'m> {
             }
             Request::Command { deed } => {
                 let ticket = self.machine.state().tickets.issue(deed, self.channel.second()?)?;
-                self.issued = Some(ticket);
+                if let Some(older) = self.issued.replace(ticket) {
+                    self.machine.state().tickets.void(older);
+                }
                 Reply::Ticket { ticket }
             }
             Request::Take { ticket } => self.take(ticket),
@@ -112,10 +110,9 @@ impl<'m> Connection<'m> {
                 }
                 return Ok(());
             }
-            Request::Order { key, value } => match self.machine.state().orders.take(&key, &value) {
-                Ok(()) => Reply::Done,
-                Err(why) => Reply::Refused { code: INVALID_VALUE, why },
-            },
+            Request::Order { key, value } => {
+                done(self.order(&key, &value).map_err(|why| Refusal::new(INVALID_VALUE, why)))
+            }
             Request::Books => {
                 Reply::Books { ledger: books::check(&self.machine.state().hardware, &self.machine.memories) }
             }
@@ -150,29 +147,19 @@ impl<'m> Connection<'m> {
         Reply::Fault { action: state.orders.faults.of_call(call, &program) }
     }
 
-    /// Written down before it is told; what cannot be written down has not happened.
+    fn order(&self, key: &str, value: &str) -> Result<(), String> {
+        let call = if key == "fault" { faults::call_of(value) } else { None };
+        if let Some(call) = call {
+            known_calls::check(&self.machine.root, &call).map_err(|why| format!("{key}={value}: {why}"))?;
+        }
+        self.machine.state().orders.take(key, value)
+    }
+
     fn administer(&self, card: &str, change: Change) -> Reply {
         if self.channel.peer_uid() != Some(0) {
             return Reply::Refused { code: NO_PERMISSION, why: "only root administers cards".to_owned() };
         }
-        let mut state = self.machine.state();
-        let index = match state.hardware.index(card) {
-            Ok(index) => index,
-            Err(refusal) => return refused(Refusal { code: NOT_FOUND, ..refusal }),
-        };
-        let accounts = &mut state.hardware.accounts;
-        let before = (accounts[index].settings, accounts[index].instances.clone());
-        let made = administer::apply(&mut accounts[index], change);
-        let kept = if (accounts[index].settings, &accounts[index].instances) == (before.0, &before.1) {
-            Ok(())
-        } else {
-            self.machine.file.save(accounts).and_then(|()| capabilities::show(&self.machine.root, accounts))
-        };
-        if let Err(error) = kept {
-            (accounts[index].settings, accounts[index].instances) = before;
-            return Reply::Refused { code: UNKNOWN, why: format!("cannot write it down: {error}") };
-        }
-        match made {
+        match written_down::change(self.machine, card, change) {
             Ok(Some(id)) => Reply::Instance { id },
             Ok(None) => Reply::Done,
             Err(refusal) => refused(refusal),
@@ -274,6 +261,9 @@ impl<'m> Connection<'m> {
     }
 
     fn take(&mut self, ticket: u64) -> Reply {
+        if self.taken.is_some() {
+            return Reply::Refused { code: INVALID_VALUE, why: "one deed at a time".to_owned() };
+        }
         let mut state = self.machine.state();
         let Some((deed, caller)) = state.tickets.take(ticket) else {
             return Reply::Refused { code: INVALID_VALUE, why: "nobody waits for that ticket".to_owned() };

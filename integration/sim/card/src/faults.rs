@@ -17,6 +17,19 @@ const MOST: usize = 64;
 /// The longest name of a call or a program.
 const LONGEST: usize = 64;
 
+/// What is wrong with a code that [`failure`] does not take.
+pub const NO_FAILURE: &str = "the code is no number from 1 on";
+
+/// The code of a failure: 0 would be a success that has not happened, and the libraries know none below.
+pub fn failure(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|code| *code > 0)
+}
+
+/// The call that a well-formed order is for.
+pub fn call_of(text: &str) -> Option<String> {
+    Fault::of(text).ok().map(|fault| fault.call)
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     call: String,
@@ -47,7 +60,7 @@ impl Fault {
             count => Some(count.parse().ok().filter(|count| *count > 0).ok_or_else(|| wrong("no such count"))?),
         };
         let action = match action.split_once('-') {
-            Some(("error", code)) => FaultAction::Error(code.parse().map_err(|_| wrong("the code is no number"))?),
+            Some(("error", code)) => FaultAction::Error(failure(code).ok_or_else(|| wrong(NO_FAILURE))?),
             Some(("delay", time)) => FaultAction::Delay(time.parse().map_err(|_| wrong("the delay is no number"))?),
             None if action == "hang" => FaultAction::Hang,
             None if action == "crash" => FaultAction::Crash,
@@ -162,6 +175,8 @@ mod tests {
             ("cuInit:explode", "no such action"),
             ("cuInit:error", "no such action"),
             ("cuInit:error-x", "no number"),
+            ("cuInit:error-0", "no number from 1"),
+            ("cuInit:error--5", "no number from 1"),
             ("cuInit:delay--1", "no number"),
             ("cuInit:hang*0", "no such count"),
             ("cuInit:hang*", "no such count"),

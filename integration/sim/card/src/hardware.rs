@@ -96,11 +96,6 @@ impl Hardware {
         Ok(Device { index, instance: None })
     }
 
-    /// Makes a context.
-    pub fn context(&mut self, client: ClientId, uuid: &str) -> Result<(), Refusal> {
-        self.claim(client, &[uuid.to_owned()], &[]).map(|_| ())
-    }
-
     /// Destroys a context.
     pub fn context_gone(&mut self, client: ClientId, uuid: &str) -> Result<(), Refusal> {
         let device = self.device(uuid)?;
@@ -228,6 +223,7 @@ impl Hardware {
         self.accounts.iter().map(|account| account.usage(&self.clients)).collect()
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +237,10 @@ mod tests {
         (Hardware::with(cards), first, second)
     }
 
+    fn context(hardware: &mut Hardware, client: ClientId, uuid: &str) -> Result<(), Refusal> {
+        hardware.claim(client, &[uuid.to_owned()], &[]).map(|_| ())
+    }
+
     fn want(card: &str, bytes: u64) -> RangeWanted {
         RangeWanted { device: card.to_owned(), bytes }
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn memory_is_counted_exactly_in_whole_pages() {
         let (mut hardware, first, _) = machine();
-        hardware.context(1, &first).expect("room");
+        context(&mut hardware, 1, &first).expect("room");
         hardware.claim(1, &[], &[want(&first, 5000)]).expect("room");
         assert_eq!(hardware.accounts[0].used(), (512 << 20) + 8192);
         assert_eq!(hardware.accounts[1].used(), 0);
@@ -304,15 +304,15 @@ mod tests {
         }
         let code = |result: Result<(), Refusal>| result.map_err(|refusal| refusal.code);
         hardware.accounts[0].settings.compute_mode = ComputeMode::ExclusiveProcess;
-        assert_eq!(code(hardware.context(1, &first)), Ok(()));
-        assert_eq!(code(hardware.context(1, &first)), Ok(()), "the same process");
-        assert_eq!(code(hardware.context(2, &first)), Err(DEVICE_UNAVAILABLE));
+        assert_eq!(code(context(&mut hardware, 1, &first)), Ok(()));
+        assert_eq!(code(context(&mut hardware, 1, &first)), Ok(()), "the same process");
+        assert_eq!(code(context(&mut hardware, 2, &first)), Err(DEVICE_UNAVAILABLE));
         hardware.release(1);
-        assert_eq!(code(hardware.context(3, &first)), Ok(()));
-        assert_eq!(code(hardware.context(4, &first)), Ok(()), "a client of the same server");
-        assert_eq!(code(hardware.context(5, &first)), Err(DEVICE_UNAVAILABLE), "a client of another");
-        assert_eq!(code(hardware.context(2, &first)), Err(DEVICE_UNAVAILABLE), "none of a server");
+        assert_eq!(code(context(&mut hardware, 3, &first)), Ok(()));
+        assert_eq!(code(context(&mut hardware, 4, &first)), Ok(()), "a client of the same server");
+        assert_eq!(code(context(&mut hardware, 5, &first)), Err(DEVICE_UNAVAILABLE), "a client of another");
+        assert_eq!(code(context(&mut hardware, 2, &first)), Err(DEVICE_UNAVAILABLE), "none of a server");
         hardware.accounts[0].settings.compute_mode = ComputeMode::Prohibited;
-        assert_eq!(code(hardware.context(3, &first)), Err(DEVICE_UNAVAILABLE));
+        assert_eq!(code(context(&mut hardware, 3, &first)), Err(DEVICE_UNAVAILABLE));
     }
 }

@@ -6,24 +6,30 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use baton_sim_model::{CAPABILITY_MAJOR, capability_table};
 use baton_sim_wire::{Card, HARDWARE_FILE};
 
 use crate::account::Account;
-use crate::capabilities;
 use crate::old_driver;
 use crate::spec::Hardware;
 use crate::state_file::StateFile;
+use crate::{capabilities, lock};
 
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Where the libraries lie below the root.
+pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const UVM_MAJOR: u32 = 510;
 const CARD_MAJOR: u32 = 195;
+/// How long it waits for a process that plays the hardware to end, and how long between two looks.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(20);
 /// Mode of the nodes, as the driver makes them.
 const OPEN_TO_ALL: libc::mode_t = 0o666;
 
 /// Writes the root. What is there of an earlier one is replaced.
 pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> {
+    let _alone = alone(root)?;
     fs::create_dir_all(root)?;
     nodes(&root.join("dev"), &hardware.cards)?;
     proc_texts(&root.join("proc"), hardware)?;
@@ -35,6 +41,21 @@ pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> 
     let cards: Vec<Account> = hardware.cards.iter().cloned().map(Account::of).collect();
     capabilities::show(root, &cards)?;
     fs::write(root.join(HARDWARE_FILE), serde_json::to_vec_pretty(hardware)?)
+}
+
+/// Nobody else lays the root out or plays its hardware while this is held. One that has just been told to end may take a moment.
+fn alone(root: &Path) -> io::Result<Option<fs::File>> {
+    let description = match fs::File::open(root.join(HARDWARE_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        description => description?,
+    };
+    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+        if lock::take(&description) {
+            return Ok(Some(description));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process plays its hardware; end that first"))
 }
 
 fn nodes(dev: &Path, cards: &[Card]) -> io::Result<()> {

@@ -8,16 +8,23 @@ mod connection;
 mod faults;
 mod hardware;
 mod install;
+mod known_calls;
+mod lock;
 mod memory;
 mod old_driver;
 mod orders;
+mod plausible;
 mod serve;
 mod sharing;
 mod spec;
 mod state_file;
 mod tickets;
+mod whole_file;
+mod written_down;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,8 +43,10 @@ KEY:  copy-rate=BYTES/s (0: unlimited)  fail-checkpoint=CODE  fail-restore=CODE 
       ACTION is error-CODE, delay-MS, hang or crash; COUNT is 1, another number or all";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
+    let odd = |argument: OsString| format!("{argument:?} is not UTF-8\n{USAGE}");
+    let arguments: Result<Vec<String>, String> =
+        std::env::args_os().skip(1).map(|argument| argument.into_string().map_err(odd)).collect();
+    match arguments.and_then(|arguments| run(&arguments)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {
@@ -51,16 +60,26 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<bool, String> {
     let Some((verb, rest)) = arguments.split_first() else { return Err(USAGE.to_owned()) };
     let (mut flags, words) = split(rest)?;
-    let root = PathBuf::from(flags.remove("--root").ok_or_else(|| format!("--root is missing\n{USAGE}"))?);
-    match verb.as_str() {
+    let mut flag = |name: &str| flags.remove(name).ok_or_else(|| format!("{name} is missing\n{USAGE}"));
+    let root = PathBuf::from(flag("--root")?);
+    let description = match verb.as_str() {
         "install" => {
-            let mut flag = |name: &str| flags.remove(name).ok_or_else(|| format!("{name} is missing\n{USAGE}"));
             let (libs, cards, seed) = (PathBuf::from(flag("--libs")?), flag("--cards")?, flag("--seed")?);
             let driver = flag("--driver").unwrap_or_else(|_| DEFAULT_DRIVER.to_owned());
-            let hardware = spec::Hardware::from_spec(&cards, &seed, &driver)?;
-            install::install(&root, &libs, &hardware).map_err(|e| format!("cannot lay out {}: {e}", root.display()))?;
-            Ok(true)
+            Some((libs, spec::Hardware::from_spec(&cards, &seed, &driver)?))
         }
+        _ => None,
+    };
+    // What nobody has asked for would be left undone without a word.
+    let stray = flags.keys().next().or(words.first().filter(|_| verb != "order"));
+    if let Some(stray) = stray {
+        return Err(format!("{verb} knows no {stray:?}\n{USAGE}"));
+    }
+    if let Some((libs, hardware)) = description {
+        let laid_out = install::install(&root, &libs, &hardware);
+        return laid_out.map(|()| true).map_err(|e| format!("cannot lay out {}: {e}", root.display()));
+    }
+    match verb.as_str() {
         "serve" => serve::serve(&root).map(|()| true),
         "order" => order(&root, &words).map(|()| true),
         "books" => show_books(&root),
@@ -74,7 +93,9 @@ fn split(arguments: &[String]) -> Result<(HashMap<String, String>, Vec<String>),
     while let Some(argument) = left.next() {
         if argument.starts_with("--") {
             let value = left.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"))?;
-            flags.insert(argument.clone(), value.clone());
+            if flags.insert(argument.clone(), value.clone()).is_some() {
+                return Err(format!("{argument} is there twice\n{USAGE}"));
+            }
         } else {
             words.push(argument.clone());
         }
@@ -92,9 +113,11 @@ fn order(root: &std::path::Path, words: &[String]) -> Result<(), String> {
     if words.is_empty() {
         return Err(format!("no order given\n{USAGE}"));
     }
+    let malformed = |word: &String| format!("{word:?} is not KEY=VALUE\n{USAGE}");
+    let orders = words.iter().map(|word| word.split_once('=').ok_or_else(|| malformed(word)));
+    let orders: Vec<(&str, &str)> = orders.collect::<Result<_, _>>()?;
     let channel = connect(root)?;
-    for word in words {
-        let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is not KEY=VALUE\n{USAGE}"))?;
+    for (key, value) in orders {
         let request = Request::Order { key: key.to_owned(), value: value.to_owned() };
         match channel.ask(&request).map_err(|e| format!("the hardware did not answer: {e}"))?.0 {
             Reply::Done => {}
@@ -108,7 +131,8 @@ fn order(root: &std::path::Path, words: &[String]) -> Result<(), String> {
 fn show_books(root: &std::path::Path) -> Result<bool, String> {
     match connect(root)?.ask(&Request::Books).map_err(|e| format!("the hardware did not answer: {e}"))?.0 {
         Reply::Books { ledger } => {
-            println!("{}", serde_json::to_string(&ledger).map_err(|e| e.to_string())?);
+            let text = serde_json::to_string(&ledger).map_err(|e| e.to_string())?;
+            writeln!(std::io::stdout(), "{text}").map_err(|e| format!("cannot print the books: {e}"))?;
             Ok(ledger.balanced)
         }
         other => Err(format!("unexpected answer {other:?}")),

@@ -4,7 +4,7 @@ use std::io;
 
 use baton_sim_wire::{CommandOrders, Deed};
 
-use crate::faults::Faults;
+use crate::faults::{self, Faults};
 
 /// The orders that stand.
 #[derive(Debug)]
@@ -48,12 +48,15 @@ impl Orders {
             (_, "1") => Ok(true),
             _ => Err(format!("{key}={value}: the value is not 1, 0 or \"off\"")),
         };
+        let failure = || match faults::failure(value) {
+            _ if off => Ok(None),
+            Some(code) => Ok(Some(code)),
+            None => Err(format!("{key}={value}: {}, nor \"off\"", faults::NO_FAILURE)),
+        };
         match key {
             "copy-rate" => self.copy_rate = if off { 0 } else { value.parse().map_err(malformed)? },
-            "fail-checkpoint" => {
-                self.fail_checkpoint = if off { None } else { Some(value.parse().map_err(malformed)?) }
-            }
-            "fail-restore" => self.fail_restore = if off { None } else { Some(value.parse().map_err(malformed)?) },
+            "fail-checkpoint" => self.fail_checkpoint = failure()?,
+            "fail-restore" => self.fail_restore = failure()?,
             "lock-hang" => self.lock_hang = yes?,
             "mig-checkpoint" => self.can_mig = yes?,
             "mps-checkpoint" => self.can_mps = yes?,
@@ -128,9 +131,15 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let mut orders = Orders::none().expect("memory");
-        for (key, value) in
-            [("copy-rate", "fast"), ("melt", "1"), ("lock-hang", "maybe"), ("mig-checkpoint", "2"), ("fault", "x")]
-        {
+        for (key, value) in [
+            ("copy-rate", "fast"),
+            ("melt", "1"),
+            ("lock-hang", "maybe"),
+            ("mig-checkpoint", "2"),
+            ("fault", "x"),
+            ("fail-checkpoint", "0"),
+            ("fail-restore", "-1"),
+        ] {
             assert!(orders.take(key, value).is_err(), "{key}={value}");
         }
     }

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use baton_sim_wire::{Channel, DriverRoot, HARDWARE_FILE, RangeWanted};
 
@@ -16,10 +16,13 @@ use crate::memory::CardMemory;
 use crate::orders::Orders;
 use crate::state_file::StateFile;
 use crate::tickets::Tickets;
-use crate::{capabilities, spec};
+use crate::{capabilities, lock, spec};
 
 /// More connections than this are turned away.
 const MOST_CONNECTIONS: usize = 1024;
+
+/// How long it waits after a connection that could not be taken.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// What every connection works on.
 pub struct Machine {
@@ -56,12 +59,14 @@ impl Machine {
 /// Listens until the process is ended.
 pub fn serve(root: &Path) -> Result<(), String> {
     let description = root.join(HARDWARE_FILE);
-    let facts = spec::Hardware::read(&description)?;
+    spec::Hardware::read(&description)?;
     let guard = fs::File::open(&description).map_err(|e| e.to_string())?;
-    // SAFETY: plain numbers and our own descriptor.
-    if unsafe { libc::flock(guard.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        return Err(format!("another process plays the hardware of {}", root.display()));
+    if !lock::take(&guard) {
+        return Err(format!("another process plays the hardware of {}, or lays it out", root.display()));
     }
+    // Now that nobody lays it out again.
+    let facts = spec::Hardware::read(&description)?;
+    many_descriptors();
     let memories: io::Result<Vec<CardMemory>> = facts.cards.iter().map(CardMemory::of).collect();
     let memories = memories.map_err(|e| format!("cannot make card memory: {e}"))?;
     let file = StateFile::below(root);
@@ -81,7 +86,12 @@ pub fn serve(root: &Path) -> Result<(), String> {
     let _ = writeln!(out, "ready: {} cards at {}", machine.facts.cards.len(), socket.display());
     let _ = out.flush();
     let connections = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming().flatten() {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of descriptors, most likely: whoever waits is let in when somebody has left.
+            std::thread::sleep(BREATH);
+            continue;
+        };
         if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
             connections.fetch_sub(1, Ordering::Relaxed);
             continue;
@@ -96,6 +106,18 @@ pub fn serve(root: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// As many descriptors as the system lets us have: a connection takes up to three, and the limit is often 1024.
+fn many_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointers name a rlimit that lives through both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
 }
 
 /// Who holds memory for the tenants that are somebody else's: this process.

@@ -1,11 +1,15 @@
 //! Which cards a machine has, from a short text and a seed.
 
-use std::fs;
 use std::path::Path;
 
 use baton_sim_model::{MODELS, Model};
-use baton_sim_wire::{Card, MOST_CARDS, RESERVED_BYTES};
+use baton_sim_wire::{Card, MOST_CARDS};
 use serde::{Deserialize, Serialize};
+
+use crate::{plausible, whole_file};
+
+/// The longest description that is read, in bytes: sixteen cards are far less.
+const LONGEST: u64 = 1 << 20;
 
 /// The hardware of one machine, as it lies in the driver root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,16 +28,12 @@ pub struct Hardware {
 impl Hardware {
     /// Reads a text such as `h100x2,a100-40+20g`. The same seed gives the same UUIDs and PCI addresses, another seed others.
     pub fn from_spec(spec: &str, seed: &str, driver: &str) -> Result<Hardware, String> {
-        let version_is_plain = !driver.is_empty() && driver.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        if !version_is_plain || !driver.contains('.') {
-            return Err(format!("driver version {driver:?} is not digits and dots"));
-        }
-        let cuda = cuda_version(driver)?;
+        let cuda = cuda_of(driver)?;
         let (mut cards, mut tenants) = (Vec::new(), Vec::new());
         for word in spec.split(',').filter(|word| *word != "none") {
             let (cards_of_one_kind, tenant) = word_and_tenant(word)?;
             let (model, count) = model_and_count(cards_of_one_kind)?;
-            if tenant > (model.mebibytes << 20) - RESERVED_BYTES {
+            if !plausible::has_room(model.mebibytes << 20, tenant) {
                 return Err(format!("{word:?} has no room for a tenant of {tenant} bytes"));
             }
             for _ in 0..count {
@@ -49,9 +49,12 @@ impl Hardware {
 
     /// Reads what `install` has written.
     pub fn read(path: &Path) -> Result<Hardware, String> {
-        let text = fs::read(path)
+        let text = whole_file::read(path, LONGEST)
             .map_err(|e| format!("cannot read {}: {e}; install the driver root first", path.display()))?;
-        serde_json::from_slice(&text).map_err(|e| format!("{} is damaged: {e}", path.display()))
+        let damaged = |why: String| format!("{} is damaged: {why}; install the driver root again", path.display());
+        let hardware: Hardware = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        plausible::check(&hardware).map_err(damaged)?;
+        Ok(hardware)
     }
 }
 
@@ -76,13 +79,18 @@ fn model_and_count(word: &str) -> Result<(&'static Model, usize), String> {
         .ok_or_else(unknown)
 }
 
-/// What `cuDriverGetVersion` gives.
-fn cuda_version(driver: &str) -> Result<i32, String> {
+/// What `cuDriverGetVersion` gives with that driver.
+pub fn cuda_of(driver: &str) -> Result<i32, String> {
+    let plain = driver.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    if !plain || !driver.contains('.') {
+        return Err(format!("driver version {driver:?} is not digits and dots"));
+    }
     let branch: u32 = driver.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0);
     baton_sim_model::cuda_version(branch).ok_or_else(|| format!("driver {driver} is older than any that is simulated"))
 }
 
-fn card(model: &Model, seed: &str, index: u32) -> Card {
+/// The card of that model with that minor number.
+pub fn card(model: &Model, seed: &str, index: u32) -> Card {
     let mut state = digest(seed) ^ (u64::from(index) << 56);
     let (high, low) = (next(&mut state), next(&mut state));
     let uuid = format!(
@@ -179,7 +187,7 @@ mod tests {
         ] {
             assert!(Hardware::from_spec(spec, "a", "580.95.05").is_err(), "{spec:?}");
         }
-        for driver in ["", "580", "../x", "580.95/05", "549.1"] {
+        for driver in ["", "580", "../x", "580.95/05", "580.", "580..1", "549.1"] {
             assert!(Hardware::from_spec("h100", "a", driver).is_err(), "{driver:?}");
         }
     }

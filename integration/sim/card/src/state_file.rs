@@ -9,7 +9,7 @@ use baton_sim_wire::{GpuInstance, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
-use crate::administer;
+use crate::{administer, whole_file};
 
 /// Name of the file at the top of the driver root.
 const FILE: &str = "cards.json";
@@ -41,10 +41,7 @@ impl StateFile {
     /// A sentence: when the file cannot be read, or tells of cards or instances that cannot be.
     pub fn load(&self, accounts: &mut [Account]) -> Result<(), String> {
         let name = self.path.display();
-        let text = match fs::metadata(&self.path).and_then(|facts| match facts.len() {
-            0..=LONGEST => fs::read(&self.path),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long")),
-        }) {
+        let text = match whole_file::read(&self.path, LONGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(format!("cannot read {name}: {error}")),

@@ -3,11 +3,13 @@
 
 mod machine;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
-use baton_sim_wire::{CardUse, Change, Channel, Reply, Request};
-use machine::{Machine, built};
+use baton_sim_wire::{CardUse, Change, Channel, RangeWanted, Reply, Request};
+use machine::{DEADLINE, Killed, Machine, built};
 
 /// `NVML_ERROR_INSUFFICIENT_RESOURCES`.
 const INSUFFICIENT_RESOURCES: i32 = 23;
@@ -78,6 +80,10 @@ fn what_cannot_be_is_refused_by_name() {
     for (order, why) in [
         ("fault=cuInit", "CALL[@PROGRAM]:ACTION[*COUNT]"),
         ("fault=cuInit:explode", "no such action"),
+        ("fault=cuInit:error-0", "no number from 1 on"),
+        ("fault=cuMemAlloc:error-2", "the driver has no function cuMemAlloc,"),
+        ("fault=lock:hang", "Lock, Checkpoint, Restore, Unlock, State are the deeds"),
+        ("fail-checkpoint=0", "no number from 1 on"),
         ("copy-rate=fast", "no number"),
         ("melt=1", "unknown order"),
         ("melt", "not KEY=VALUE"),
@@ -96,9 +102,103 @@ fn what_cannot_be_is_refused_by_name() {
         let done = machine.run(&["serve"]);
         assert!(!done.status.success() && text(&done).contains(why), "{done:?}");
     }
+    std::fs::remove_file(&file).expect("removed");
+    let description = machine.root().join("hardware.json");
+    let text_of = std::fs::read_to_string(&description).expect("read");
+    std::fs::write(&description, text_of.replace("\"minor\": 0", "\"minor\": 1")).expect("written");
+    let done = machine.run(&["serve"]);
+    let why = "hardware.json is damaged: card 0 is not like any NVIDIA H100 80GB HBM3";
+    assert!(!done.status.success() && text(&done).contains(why), "{done:?}");
     let libs = built().to_str().expect("a plain path").to_owned();
     for cards in ["h100x99", "v100", "h100+90g"] {
         let done = machine.run(&["install", "--libs", &libs, "--cards", cards, "--seed", "test"]);
         assert!(!done.status.success() && text(&done).contains(cards), "{cards}: {done:?}");
     }
+}
+
+#[test]
+fn a_change_that_cannot_be_written_down_has_not_happened() {
+    let mut machine = Machine::with("h100");
+    let uuid = card(&machine).card.uuid;
+    let made = |machine: &Machine| {
+        administer(&channel(&machine.socket()), &uuid, Change::CreateGpuInstance { profile: 0, start: Some(0) })
+    };
+    assert!(matches!(administer(&channel(&machine.socket()), &uuid, Change::Mig(true)), Reply::Done));
+    let capabilities = machine.root().join("proc/driver/nvidia/capabilities");
+    for in_the_way in [capabilities.join("gpu0"), machine.root().join("cards.new")] {
+        // A folder where a file is to be, and the other way round.
+        match in_the_way.extension() {
+            Some(_) => std::fs::create_dir(&in_the_way).expect("made"),
+            None => std::fs::write(&in_the_way, "").expect("made"),
+        }
+        let answer = made(&machine);
+        assert!(
+            matches!(&answer, Reply::Refused { code: 999, why } if why.contains("cannot write down")),
+            "{in_the_way:?}: {answer:?}"
+        );
+        machine.kill();
+        std::fs::remove_file(&in_the_way).or_else(|_| std::fs::remove_dir(&in_the_way)).expect("removed");
+        let nodes = std::fs::read_dir(machine.root().join("dev/nvidia-caps")).expect("folder").count();
+        assert_eq!(nodes, 2, "those of config and monitor");
+        machine.start();
+        assert!(card(&machine).instances.is_empty(), "{in_the_way:?}");
+    }
+    assert!(matches!(made(&machine), Reply::Instance { id: 7 }));
+    assert!(capabilities.join("gpu0/mig/gi7/access").exists());
+}
+
+#[test]
+fn arguments_that_nobody_knows_are_refused() {
+    let machine = Machine::with("h100");
+    let libs = built().to_str().expect("a plain path").to_owned();
+    let install = ["install", "--libs", &libs, "--cards", "a30", "--seed", "test"];
+    for (verb, more, why) in [
+        (&install[..], &["--drvier", "570.1"][..], "install knows no \"--drvier\""),
+        (&install, &["more"], "install knows no \"more\""),
+        (&install, &["--cards", "h100"], "--cards is there twice"),
+        // The hardware is being played.
+        (&install, &[], "another process plays its hardware"),
+        (&["books"], &["more"], "books knows no \"more\""),
+        (&["order", "copy-rate=1"], &["--cards", "h100"], "order knows no \"--cards\""),
+    ] {
+        let done = machine.run(&[verb, more].concat());
+        assert!(!done.status.success() && text(&done).contains(why), "{verb:?} {more:?}: {done:?}");
+    }
+    assert_eq!(card(&machine).card.model, "NVIDIA H100 80GB HBM3");
+    assert!(machine.root().join("dev/nvidia0").exists());
+}
+
+#[test]
+fn nobody_holds_a_card_who_has_not_said_who_he_is() {
+    let machine = Machine::with("h100");
+    let (device, stranger) = (card(&machine).card.uuid, channel(&machine.socket()));
+    for request in [
+        Request::Context { device: device.clone() },
+        Request::Allocate { wanted: RangeWanted { device: device.clone(), bytes: 4096 } },
+        Request::Claim { contexts: vec![device], ranges: Vec::new() },
+    ] {
+        let answer = stranger.ask(&request).expect("an answer").0;
+        assert!(matches!(answer, Reply::Refused { code: 1, .. }), "{request:?}: {answer:?}");
+    }
+    assert_eq!(machine.books()[0].bytes, 0);
+}
+
+#[test]
+fn more_programs_are_served_than_a_process_may_have_files_at_first() {
+    let mut machine = Machine::with("h100");
+    machine.kill();
+    let serve = r#"ulimit -S -n 40 && exec "$0" serve --root "$1""#;
+    let mut hardware = Command::new("sh");
+    hardware.args(["-c", serve]).arg(built().join("baton-sim-card")).arg(machine.root());
+    let mut hardware = Killed(hardware.stdout(Stdio::piped()).spawn().expect("serve"));
+    let mut line = String::new();
+    BufReader::new(hardware.0.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let (tell, hear) = mpsc::channel();
+    let socket = machine.socket();
+    std::thread::spawn(move || {
+        let all: Vec<Channel> = (0..100).map(|_| channel(&socket)).collect();
+        let served = all.iter().filter(|one| matches!(one.ask(&Request::Cards), Ok((Reply::Cards { .. }, _)))).count();
+        tell.send(served).expect("heard");
+    });
+    assert_eq!(hear.recv_timeout(DEADLINE), Ok(100));
 }
