@@ -30,7 +30,9 @@ fn main() -> ExitCode {
     // Who reads may stop: `nvidia-smi | head` is no fault.
     // SAFETY: no handler is installed, only the default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // What is not UTF-8 is no argument that anybody knows.
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -2,6 +2,8 @@
 
 mod machine;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,6 +39,8 @@ fn it_ends_with_the_codes_of_the_manual() {
     let mut machine = Machine::with("a100-40,vgpu-a100-10");
     assert_eq!(machine.ends("-i 7 -L"), ("No devices were found\n".to_owned(), 6));
     assert_eq!(machine.ends("--frobnicate").1, 2);
+    let odd = Command::new(machine.program()).arg(OsStr::from_bytes(b"-\xff")).output().expect("run");
+    assert_eq!(odd.status.code(), Some(2), "no UTF-8: {odd:?}");
     let wrong = "Field \"frob\" is not a valid field to query.\n\n".to_owned();
     assert_eq!(machine.ends("--query-gpu=index,frob --format=csv"), (wrong, 2));
     assert_eq!(machine.ends("-i 1 -mig 1").1, 3, "a guest has no MIG");
