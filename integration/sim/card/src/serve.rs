@@ -20,6 +20,8 @@ use crate::{capabilities, lock, spec};
 
 /// More connections than this are turned away.
 const MOST_CONNECTIONS: usize = 1024;
+/// Its own, one more while its process has another save it, and one while it is told of faults.
+const DESCRIPTORS_OF_A_CONNECTION: usize = 3;
 
 /// How long it waits after a connection that could not be taken.
 const BREATH: Duration = Duration::from_millis(10);
@@ -66,7 +68,7 @@ pub fn serve(root: &Path) -> Result<(), String> {
     }
     // Now that nobody lays it out again.
     let facts = spec::Hardware::read(&description)?;
-    many_descriptors();
+    let most_connections = MOST_CONNECTIONS.min(descriptors() / DESCRIPTORS_OF_A_CONNECTION);
     let memories: io::Result<Vec<CardMemory>> = facts.cards.iter().map(CardMemory::of).collect();
     let memories = memories.map_err(|e| format!("cannot make card memory: {e}"))?;
     let file = StateFile::below(root);
@@ -92,7 +94,7 @@ pub fn serve(root: &Path) -> Result<(), String> {
             std::thread::sleep(BREATH);
             continue;
         };
-        if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+        if connections.fetch_add(1, Ordering::Relaxed) >= most_connections {
             connections.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
@@ -108,16 +110,17 @@ pub fn serve(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// As many descriptors as the system lets us have: a connection takes up to three, and the limit is often 1024.
-fn many_descriptors() {
+/// Asks for as many descriptors as the system lets us have, and tells how many that are: at first it is often 1024.
+fn descriptors() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointers name a rlimit that lives through both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
+    // SAFETY: the pointer names a rlimit that lives through the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 0;
     }
+    let all = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+    // SAFETY: the pointer names a rlimit that lives through the call.
+    let raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const all) } == 0;
+    usize::try_from(if raised { all.rlim_cur } else { limit.rlim_cur }).unwrap_or(usize::MAX)
 }
 
 /// Who holds memory for the tenants that are somebody else's: this process.
