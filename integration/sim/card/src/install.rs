@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -29,8 +29,10 @@ const OPEN_TO_ALL: libc::mode_t = 0o666;
 
 /// Writes the root. What is there of an earlier one is replaced.
 pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> {
-    let _alone = alone(root)?;
     fs::create_dir_all(root)?;
+    let mut description = alone(root)?;
+    // A root that is half laid out has no hardware.
+    description.set_len(0)?;
     nodes(&root.join("dev"), &hardware.cards)?;
     proc_texts(&root.join("proc"), hardware)?;
     libraries(&root.join(LIBRARIES), libs, &hardware.driver)?;
@@ -40,18 +42,17 @@ pub fn install(root: &Path, libs: &Path, hardware: &Hardware) -> io::Result<()> 
     StateFile::below(root).remove()?;
     let cards: Vec<Account> = hardware.cards.iter().cloned().map(Account::of).collect();
     capabilities::show(root, &cards)?;
-    fs::write(root.join(HARDWARE_FILE), serde_json::to_vec_pretty(hardware)?)
+    description.write_all(&serde_json::to_vec_pretty(hardware)?)
 }
 
-/// Nobody else lays the root out or plays its hardware while this is held. One that has just been told to end may take a moment.
-fn alone(root: &Path) -> io::Result<Option<fs::File>> {
-    let description = match fs::File::open(root.join(HARDWARE_FILE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        description => description?,
-    };
+/// The description of the hardware: nobody else lays the root out or plays its hardware while it is held. One that has just been
+/// told to end may take a moment.
+fn alone(root: &Path) -> io::Result<fs::File> {
+    let path = root.join(HARDWARE_FILE);
+    let description = fs::File::options().create(true).truncate(false).write(true).open(path)?;
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         if lock::take(&description) {
-            return Ok(Some(description));
+            return Ok(description);
         }
         std::thread::sleep(PAUSE);
     }

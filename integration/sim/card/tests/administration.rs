@@ -183,6 +183,18 @@ fn nobody_holds_a_card_who_has_not_said_who_he_is() {
     assert_eq!(machine.books()[0].bytes, 0);
 }
 
+#[test]
+fn a_root_that_is_half_laid_out_has_no_hardware() {
+    let mut machine = Machine::with("h100");
+    machine.kill();
+    let empty = tempfile::tempdir().expect("folder");
+    let libs = empty.path().to_str().expect("a plain path");
+    let done = machine.run(&["install", "--libs", libs, "--cards", "a30x2", "--seed", "test"]);
+    assert!(!done.status.success() && text(&done).contains("build it first"), "{done:?}");
+    let done = machine.run(&["serve"]);
+    assert!(!done.status.success() && text(&done).contains("install the driver root again"), "{done:?}");
+}
+
 /// Plays the hardware with that option of `ulimit`, and tells how many of a hundred programs it serves at once.
 fn served_of_a_hundred(machine: &Machine, option: &str) -> usize {
     let serve = format!(r#"ulimit {option} && exec "$0" serve --root "$1""#);
