@@ -17,12 +17,22 @@ while [ -n \"$verb\" ] && [ -e /tmp/hold-$verb ]; do
 done
 exec BIN/baton \"$@\"
 ";
+/// An engine that fails late: it has said why and does not end for as long as there is a file.
+const LATE: &str = "#!/bin/sh
+BIN/baton \"$@\"
+status=$?
+while [ $status -ne 0 ] && [ -e /tmp/hold-failure ]; do
+    touch /tmp/held-failure
+    sleep 0.02
+done
+exit $status
+";
 /// Both containers are of one pod, and so of one shim.
 const POD: &str = "io.kubernetes.cri.sandbox-id=pod";
 
-fn with_engine(name: &str) -> Machine {
+fn with_engine(name: &str, engine: &str) -> Machine {
     let node = Machine::start(name, "none");
-    node.write("/tmp/engine", ENGINE.replace("BIN", BIN));
+    node.write("/tmp/engine", engine.replace("BIN", BIN));
     node.ok(&["chmod", "755", "/tmp/engine"]);
     node.write(FILE, "BinaryName = '/tmp/engine'\n");
     node
@@ -59,7 +69,7 @@ fn nothing_waits(node: &Machine, verb: &str, command: &[&str]) {
 
 #[test]
 fn what_is_slow_holds_up_nothing_else() {
-    let node = with_engine("slow");
+    let node = with_engine("slow", ENGINE);
     run(&node, "quick");
     let head = ["ctr", "run", "-d", "--runtime", RUNTIME, "--runtime-config-path", FILE, "--annotation", POD];
     nothing_waits(&node, "create", &[&head[..], &[IMAGE, "slow", "/counter", "--cpu"]].concat());
@@ -72,4 +82,18 @@ fn what_is_slow_holds_up_nothing_else() {
         let now = node.first_status(id);
         node.wait_for_step(id, now.step + 5);
     }
+}
+
+#[test]
+fn a_call_that_fails_beside_others_tells_its_own_reason() {
+    let node = with_engine("late", LATE);
+    run(&node, "job");
+    node.write("/tmp/hold-failure", "");
+    let failing = node.begin(&["ctr", "task", "exec", "--exec-id", "e", "job", "/no-such-program"]);
+    until("the engine has failed", || node.root_path("/tmp/held-failure").exists().then_some(()));
+    node.ok(&["ctr", "task", "pause", "job"]);
+    node.ok(&["ctr", "task", "resume", "job"]);
+    std::fs::remove_file(node.root_path("/tmp/hold-failure")).expect("let go");
+    let done = node.end(failing);
+    assert!(!done.status.success() && done.stderr.contains("/no-such-program"), "{done:?}");
 }

@@ -1,6 +1,7 @@
 //! The engine, run as a program with runc's command line: `baton`, or whatever `BinaryName` says.
 
-use std::ffi::OsString;
+mod call;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,14 +14,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use crate::children::{self, Finished, Streams};
+use crate::engine::call::Call;
 use crate::options::Options;
 
 /// Longest time for a verb that should take milliseconds.
 const QUICK: Duration = Duration::from_secs(60);
 /// Longest time for a checkpoint or a restore, which move the memory of a container.
 const SLOW: Duration = Duration::from_secs(3600);
-/// Most of the engine's log that is read, in bytes.
-const LOG_MAX: u64 = 1 << 20;
+/// Longest record of an engine that is read, in bytes.
+const RECORD_MAX: u64 = 1 << 20;
 
 /// Name of the file in the bundle that says which engine runs the container, for a later `delete` by a shim that
 /// was told nothing.
@@ -98,7 +100,8 @@ impl Engine {
     pub fn recorded(bundle: &Path) -> Recorded {
         use std::io::Read;
         let mut text = Vec::new();
-        let read = std::fs::File::open(bundle.join(RECORD)).and_then(|file| file.take(LOG_MAX).read_to_end(&mut text));
+        let read =
+            std::fs::File::open(bundle.join(RECORD)).and_then(|file| file.take(RECORD_MAX).read_to_end(&mut text));
         match read {
             Ok(_) if text == GONE => Recorded::Gone,
             Ok(_) => serde_json::from_slice(&text).map_or(Recorded::Nothing, Recorded::By),
@@ -134,175 +137,101 @@ impl Engine {
         &self.bundle
     }
 
-    fn log(&self) -> PathBuf {
-        self.bundle.join("engine-log.json")
-    }
-
-    fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("--root").arg(&self.root).arg("--log").arg(self.log()).args(["--log-format", "json"]);
-        if self.systemd_cgroup {
-            command.arg("--systemd-cgroup");
-        }
-        // containerd's service manager talks to containerd: runc and crun would wait for a word from the container there.
-        command.env_remove("NOTIFY_SOCKET");
-        command.arg(verb).current_dir(&self.bundle);
-        command
+    fn call(&self, verb: &'static str) -> Call<'_> {
+        Call::of(self, verb)
     }
 
     /// Makes the container, its init waiting to be started, with `streams` or a terminal sent to `console`.
     pub async fn create(&self, streams: Streams, console: Option<&Path>) -> Result<u32> {
         let pid_file = self.bundle.join(INIT_PID);
-        let mut command = self.command("create");
-        command.arg("--bundle").arg(&self.bundle).arg("--pid-file").arg(&pid_file);
+        let mut call = self.call("create");
+        call.command.arg("--bundle").arg(&self.bundle).arg("--pid-file").arg(&pid_file);
         if self.no_pivot {
-            command.arg("--no-pivot");
+            call.command.arg("--no-pivot");
         }
         if self.no_new_keyring {
-            command.arg("--no-new-keyring");
+            call.command.arg("--no-new-keyring");
         }
-        with_console(&mut command, console);
-        command.arg(&self.id);
-        self.with_streams("create", command, streams, QUICK).await?;
+        with_console(&mut call.command, console);
+        call.command.arg(&self.id);
+        call.with_streams(streams, QUICK).await?;
         read_pid(&pid_file)
     }
 
     /// Restores the container from CRIU's images; its processes run when this returns.
     pub async fn restore(&self, images: &Path, work: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
         let pid_file = self.bundle.join(INIT_PID);
-        let mut command = self.command("restore");
-        command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
-        command.arg("--pid-file").arg(&pid_file).arg("--detach").arg("--file-locks");
+        let mut call = self.call("restore");
+        call.command.arg("--bundle").arg(&self.bundle).arg("--image-path").arg(images).arg("--work-path").arg(work);
+        call.command.arg("--pid-file").arg(&pid_file).arg("--detach").arg("--file-locks");
         if self.no_pivot {
-            command.arg("--no-pivot");
+            call.command.arg("--no-pivot");
         }
-        with_console(&mut command, console);
-        command.arg(&self.id);
-        self.with_streams("restore", command, streams, SLOW).await?;
+        with_console(&mut call.command, console);
+        call.command.arg(&self.id);
+        call.with_streams(streams, SLOW).await?;
         read_pid(&pid_file)
     }
 
     /// Starts the made container's program.
     pub async fn start(&self) -> Result<()> {
-        self.quick("start", &[]).await.map(drop)
+        self.quick("start").await.map(drop)
     }
 
     /// Runs one more process in the container, described by the OCI process in `spec`.
     pub async fn exec(&self, spec: &Path, pid_file: &Path, streams: Streams, console: Option<&Path>) -> Result<u32> {
-        let mut command = self.command("exec");
-        command.arg("--process").arg(spec).arg("--pid-file").arg(pid_file).arg("--detach");
-        with_console(&mut command, console);
-        command.arg(&self.id);
-        self.with_streams("exec", command, streams, QUICK).await?;
+        let mut call = self.call("exec");
+        call.command.arg("--process").arg(spec).arg("--pid-file").arg(pid_file).arg("--detach");
+        with_console(&mut call.command, console);
+        call.command.arg(&self.id);
+        call.with_streams(streams, QUICK).await?;
         read_pid(pid_file)
     }
 
     /// Signals the init, or every process of the container.
     pub async fn kill(&self, signal: u32, all: bool) -> Result<()> {
         let _on_its_way = self.signals.read().await;
-        let mut command = self.command("kill");
+        let mut call = self.call("kill");
         if all {
-            command.arg("--all");
+            call.command.arg("--all");
         }
-        command.arg(&self.id).arg(signal.to_string());
-        self.finish("kill", command, QUICK).await.map(drop)
+        call.command.arg(&self.id).arg(signal.to_string());
+        call.finish(QUICK).await.map(drop)
     }
 
     /// Removes the container's cgroup and state; with `force`, kills what still runs.
     pub async fn delete(&self, force: bool) -> Result<()> {
         drop(self.signals.write().await);
-        let mut command = self.command("delete");
+        let mut call = self.call("delete");
         if force {
-            command.arg("--force");
+            call.command.arg("--force");
         }
-        command.arg(&self.id);
-        self.finish("delete", command, QUICK).await.map(drop)
+        call.command.arg(&self.id);
+        call.finish(QUICK).await.map(drop)
     }
 
     /// Sets new limits, given as the JSON of OCI's Linux resources.
     pub async fn update(&self, resources: &[u8]) -> Result<()> {
-        let mut command = self.command("update");
-        command.args(["--resources", "-"]).arg(&self.id);
-        self.finish_with_input("update", command, Some(resources.to_vec()), QUICK).await.map(drop)
+        let mut call = self.call("update");
+        call.command.args(["--resources", "-"]).arg(&self.id);
+        call.finish_with_input(Some(resources.to_vec()), QUICK).await.map(drop)
     }
 
-    async fn quick(&self, verb: &str, options: &[OsString]) -> Result<Finished> {
-        let mut command = self.command(verb);
-        command.args(options).arg(&self.id);
-        self.finish(verb, command, QUICK).await
-    }
-
-    async fn finish(&self, verb: &str, command: Command, limit: Duration) -> Result<Finished> {
-        self.finish_with_input(verb, command, None, limit).await
-    }
-
-    async fn finish_with_input(
-        &self,
-        verb: &str,
-        command: Command,
-        input: Option<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<Finished> {
-        self.forget_log();
-        let finished = children::run(command, input, limit).await?;
-        if finished.status == 0 {
-            return Ok(finished);
-        }
-        Err(self.fault(verb, finished.status, &String::from_utf8_lossy(&finished.stderr)))
-    }
-
-    async fn with_streams(&self, verb: &str, command: Command, streams: Streams, limit: Duration) -> Result<()> {
-        self.forget_log();
-        match children::run_with_streams(command, streams, limit).await? {
-            0 => Ok(()),
-            status => Err(self.fault(verb, status, "")),
-        }
-    }
-
-    /// The log of the last call goes, so that a fault is never read from an older one.
-    fn forget_log(&self) {
-        if let Err(err) = std::fs::remove_file(self.log())
-            && err.kind() != std::io::ErrorKind::NotFound
-        {
-            log::warn!("remove {}: {err}", self.log().display());
-        }
-    }
-
-    /// What the engine said last: Baton's own line with its code, or another engine's words.
-    fn fault(&self, verb: &str, status: i32, stderr: &str) -> Fault {
-        let words = last_error(&self.log())
-            .or_else(|| stderr.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string))
-            .unwrap_or_else(|| format!("exit status {status}"));
-        let words = words.strip_prefix("baton: ").unwrap_or(&words);
-        match Fault::parse(words) {
-            Some(fault) => fault,
-            None => {
-                let code = if words.contains("does not exist") {
-                    Code::NotFound
-                } else if words.contains("not running")
-                    || words.contains("already finished")
-                    || words.to_ascii_lowercase().contains("no such process")
-                {
-                    Code::State
-                } else if words.contains("no space left on device") {
-                    Code::NoSpace
-                } else {
-                    Code::Engine
-                };
-                Fault::new(code, format!("{verb} of container {}", self.id), words)
-            }
-        }
+    async fn quick(&self, verb: &'static str) -> Result<Finished> {
+        let mut call = self.call(verb);
+        call.command.arg(&self.id);
+        call.finish(QUICK).await
     }
 }
 
 #[async_trait]
 impl Freezable for Engine {
     async fn pause(&self) -> Result<()> {
-        self.quick("pause", &[]).await.map(drop)
+        self.quick("pause").await.map(drop)
     }
 
     async fn resume(&self) -> Result<()> {
-        self.quick("resume", &[]).await.map(drop)
+        self.quick("resume").await.map(drop)
     }
 
     async fn kill_all(&self) -> Result<()> {
@@ -310,28 +239,28 @@ impl Freezable for Engine {
     }
 
     async fn dump(&self, dump: &Dump, limit: Duration) -> Result<()> {
-        let mut command = self.command("checkpoint");
-        command.arg("--image-path").arg(&dump.images).arg("--work-path").arg(&dump.work).arg("--file-locks");
+        let mut call = self.call("checkpoint");
+        call.command.arg("--image-path").arg(&dump.images).arg("--work-path").arg(&dump.work).arg("--file-locks");
         if dump.leave_running {
-            command.arg("--leave-running");
+            call.command.arg("--leave-running");
         }
         if dump.open_tcp {
-            command.arg("--tcp-established");
+            call.command.arg("--tcp-established");
         }
         if dump.external_unix_sockets {
-            command.arg("--ext-unix-sk");
+            call.command.arg("--ext-unix-sk");
         }
         if dump.terminal {
-            command.arg("--shell-job");
+            call.command.arg("--shell-job");
         }
         for namespace in &dump.empty_namespaces {
-            command.arg("--empty-ns").arg(namespace);
+            call.command.arg("--empty-ns").arg(namespace);
         }
         if let Some(mode) = &dump.cgroups_mode {
-            command.arg("--manage-cgroups-mode").arg(mode);
+            call.command.arg("--manage-cgroups-mode").arg(mode);
         }
-        command.arg(&self.id);
-        let outcome = self.finish("checkpoint", command, limit).await.map(drop);
+        call.command.arg(&self.id);
+        let outcome = call.finish(limit).await.map(drop);
         if outcome.is_err() {
             // An engine that was killed leaves CRIU at work; it has to let go of the processes before they may run.
             children::end_orphans("criu").await?;
@@ -365,21 +294,4 @@ fn read_pid(path: &Path) -> Result<u32> {
     text.trim()
         .parse()
         .map_err(|_| Fault::new(Code::Engine, format!("read the pid file {}", path.display()), "it holds no number"))
-}
-
-#[derive(Deserialize)]
-struct LogLine {
-    level: String,
-    msg: String,
-}
-
-fn last_error(log: &Path) -> Option<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(log).ok()?.take(LOG_MAX).read_to_string(&mut text).ok()?;
-    text.lines()
-        .rev()
-        .filter_map(|line| serde_json::from_str::<LogLine>(line).ok())
-        .find(|line| line.level == "error" || line.level == "fatal")
-        .map(|line| line.msg)
 }
