@@ -81,6 +81,27 @@ fn a_restore_without_room_ruins_the_process_for_good() {
 }
 
 #[test]
+fn a_restore_whose_hardware_ends_ruins_the_process_too() {
+    let mut machine = Machine::with("h100");
+    let counter = machine.counter(&["--memory", "3M"]);
+    let (driver, pid) = (machine.driver(), counter.pid());
+    assert_eq!([driver.lock(pid, 5000), driver.checkpoint(pid)], [0, 0]);
+    machine.order("copy-rate=3145728");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // It has its place again, and copies for a second.
+            machine.wait_until_each_holds(CONTEXT + 3 * MIB + PAGE);
+            machine.kill();
+        });
+        assert_eq!(driver.restore(pid, &[]), 304);
+    });
+    machine.start();
+    assert_eq!(driver.state(pid), (0, 3));
+    assert_eq!(driver.unlock(pid), 401);
+    machine.wait_until_empty();
+}
+
+#[test]
 fn a_lock_that_times_out_leaves_the_job_running() {
     let machine = Machine::with("h100");
     let counter = machine.counter(&[]);

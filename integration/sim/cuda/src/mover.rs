@@ -132,6 +132,8 @@ pub fn to_cards(driver: &Driver, pairs: &[UuidPair], orders: &CommandOrders) -> 
         block.place = Place::Card { offset: range.offset, mapping: Arc::new(mapping) };
     }
     map_again(parts, &memories).map_err(ruined)?;
+    // Hardware that has ended meanwhile knows nothing of what was written.
+    session.machine().map_err(ruined)?;
     driver.connect(parts, Some(session));
     share_again(driver, parts).map_err(ruined)?;
     // Owners that are still to be restored tell later; an unlock looks again.
