@@ -14,14 +14,18 @@ use serde_json::Value;
 
 /// Programs of a bare machine, all busybox: what `run` calls, and what the way into the root does.
 const SHELL: &[&str] = &["sh", "dirname", "umount", "grep"];
-/// Runs the kit as the words say, and stops it while a card is in MIG mode.
-const STOP_WITH_MIG: &str = r#"
+/// Runs the kit as the words after the second say, and sends it the signal that the first names while a card is in MIG
+/// mode, by as many processes later as the second says.
+const STRIKE_WITH_MIG: &str = r#"
+signal=$1 later=$2
+shift 2
 /baton-gpu-kit/run "$@" &
 until grep -q '"mig": *true' /cards.json 2>/dev/null; do kill -0 $! || exit 9; done
-kill -TERM $!
+while [ $later -gt 0 ]; do grep -q nothing /cards.json; later=$((later - 1)); done
+kill -$signal $!
 wait $!
 "#;
-/// Into the root, in mount and pid namespaces of its own: $1 is the root, $2 what plays the hardware, $3 a folder for
+/// Into the root, in mount, network and pid namespaces of its own: $1 is the root, $2 what plays the hardware, $3 a folder for
 /// what is not the machine's, then the command.
 const ENTER: &str = r#"
 set -eu
@@ -109,7 +113,19 @@ impl Bare {
     /// Runs a command on the machine that runs the kit.
     fn enter(&self, words: &[&str]) -> (Output, Value) {
         let mut command = Command::new("timeout");
-        command.args(["480", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "enter"]);
+        command.args([
+            "480",
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            ENTER,
+            "enter",
+        ]);
         command.arg(self.root()).arg(self.card.as_deref().unwrap_or(Path::new(""))).arg(&self.folder);
         let done = command.args(words).output().expect("run the kit");
         let report = fs::read(self.root().join("baton-gpu-kit/report.json"));
@@ -206,7 +222,7 @@ fn on_a_bare_machine_with_two_cards_every_check_passes_and_nothing_is_left() {
 fn on_a_machine_without_a_driver_nothing_fails_and_the_report_says_why_nothing_was_tried() {
     let bare = Bare::with("none", None);
     let (done, report) = bare.run(&[]);
-    assert!(done.status.success(), "{done:?}");
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
     for (name, (outcome, why)) in outcomes(&report) {
         let untried =
             outcome == "cannot-run" && (why.contains("driver") || why.contains("nvidia") || why.contains("libcuda"));
@@ -234,14 +250,35 @@ fn a_run_that_is_stopped_changes_back_what_it_has_changed_and_leaves_nothing() {
     let bare = Bare::with("stopped", Some("h100"));
     bare.add_c_library();
     let before = bare.files("baton-gpu-kit");
-    let names = ["mig-places", "run"].map(|name| ["--only", name]).concat();
-    let (done, report) = bare.enter(&[&["/bin/sh", "-c", STOP_WITH_MIG, "stop", "--mig"], names.as_slice()].concat());
-    assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let stopped = ("cannot-run", "the run was stopped");
-    assert_eq!(outcomes(&report), BTreeMap::from([("mig-places", stopped), ("run", stopped)]));
-    assert_eq!(report["left"], serde_json::json!([]));
+    for later in ["0", "10", "30", "100"] {
+        let words = ["/bin/sh", "-c", STRIKE_WITH_MIG, "strike", "TERM", later, "--mig"];
+        let (done, report) = bare.enter(&[&words[..], &["--only", "mig-places", "--only", "run"]].concat());
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let stopped = ("cannot-run", "the run was stopped");
+        assert_eq!(outcomes(&report), BTreeMap::from([("mig-places", stopped), ("run", stopped)]));
+        assert_eq!(report["left"], serde_json::json!([]));
+        bare.cards_are_as_before();
+        let mut after = bare.files("baton-gpu-kit");
+        after.retain(|name| !name.starts_with("report."));
+        assert_eq!(after, before);
+    }
+}
+
+#[test]
+fn what_a_run_that_was_killed_has_left_is_cleared_by_the_next() {
+    let bare = Bare::with("killed", Some("h100"));
+    bare.add_c_library();
+    let before = bare.files("baton-gpu-kit");
+    let twice = format!(
+        "{STRIKE_WITH_MIG}\n[ -e /baton-gpu-kit/scratch-* ] || exit 8\nexec /baton-gpu-kit/run --only device-nodes"
+    );
+    let words = ["/bin/sh", "-c", &twice, "strike", "KILL", "0", "--mig", "--only", "mig-places"];
+    let (done, report) = bare.enter(&words);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(outcomes(&report), BTreeMap::from([("device-nodes", ("passed", ""))]));
     bare.cards_are_as_before();
     let mut after = bare.files("baton-gpu-kit");
     after.retain(|name| !name.starts_with("report."));
     assert_eq!(after, before);
+    assert_eq!(bare.files("tmp"), Vec::<String>::new());
 }

@@ -62,14 +62,15 @@ fn scratch() -> Result<PathBuf, String> {
 fn make(scratch: &Path) -> Result<Child, String> {
     let kit = kit::folder()?;
     let (loader, libraries) = kit::chosen().ok_or("BATON_KIT_LOADER is not set")?;
-    let places = places()?;
+    let id = std::env::var("BATON_KIT_ID").map_err(|_| "BATON_KIT_ID is not set".to_owned())?;
+    let places = places(&id)?;
     cgroup::make(&places).and_then(|()| cgroup::join(&places)).map_err(|fault| fault.to_string())?;
     root::enter(&kit, scratch, &loader, &libraries).map_err(|fault| fault.to_string())?;
     // SAFETY: this process has one thread.
     unsafe {
         std::env::set_var("BATON_KIT", IN_BED);
-        // The kit's folder is where this run's is.
-        std::env::set_var("BATON_KIT_SCRATCH", root::in_bed(&kit, scratch));
+        std::env::set_var("BATON_KIT_SCRATCH", root::SCRATCH_IN_BED);
+        std::env::set_var("TMPDIR", "/tmp");
         std::env::set_var("PATH", format!("{IN_BED}/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
     }
     let busybox = format!("{IN_BED}/bin/busybox");
@@ -83,9 +84,8 @@ fn make(scratch: &Path) -> Result<Child, String> {
     Ok(daemon)
 }
 
-/// The cgroups of the bed, by the process that starts it.
-pub fn places() -> Result<Vec<PathBuf>, String> {
-    let id = std::env::var("BATON_KIT_ID").map_err(|_| "BATON_KIT_ID is not set".to_owned())?;
+/// The cgroups of the bed of a run, for the process that starts it.
+fn places(id: &str) -> Result<Vec<PathBuf>, String> {
     cgroup::places(&format!("gpu-kit-{id}")).map_err(|fault| fault.to_string())
 }
 
@@ -95,7 +95,7 @@ fn start_containerd() -> Result<Child, String> {
     let log = File::create(LOG).map_err(|err| io("make containerd's log", err))?;
     let notify = UnixDatagram::bind("/run/notify").map_err(|err| io("listen for containerd's word", err))?;
     notify.set_read_timeout(Some(READY_DEADLINE)).map_err(|err| io("set a deadline", err))?;
-    let mut daemon = Command::new("containerd")
+    let mut daemon = kit::ends_with_us(&mut Command::new("containerd"))
         .args(["--config", "/run/containerd.toml"])
         .env("NOTIFY_SOCKET", "/run/notify")
         .stdin(Stdio::null())
@@ -112,9 +112,9 @@ fn start_containerd() -> Result<Child, String> {
     Ok(daemon)
 }
 
-/// Ends every process of the bed and removes its cgroups; called outside of it.
-pub fn clear() -> Result<(), String> {
-    let places = places()?;
+/// Ends every process of the bed of a run and removes its cgroups; called outside of it.
+pub fn clear(id: &str) -> Result<(), String> {
+    let places = places(id)?;
     let end = Instant::now() + Duration::from_secs(20);
     loop {
         let left = cgroup::processes(&places);

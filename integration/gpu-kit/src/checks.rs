@@ -59,7 +59,9 @@ checks! {
 
 /// The check of that name.
 pub fn find(name: &str) -> Result<&'static Check, String> {
-    ALL.iter().find(|check| check.name == name).ok_or_else(|| format!("no check is called {name:?}"))
+    ALL.iter()
+        .find(|check| check.name == name)
+        .ok_or_else(|| format!("no check is called {name:?}; ./run --help lists them"))
 }
 
 #[cfg(test)]

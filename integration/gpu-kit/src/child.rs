@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::check::{Check, Outcome, Word};
-use crate::kit;
 use crate::stopping::{self, Running};
+use crate::{kit, undo};
 
 /// Most of what a check prints that is read.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -26,7 +26,9 @@ pub fn run(check: &Check, left: Duration) -> (Word, Duration) {
     } else if left.is_zero() {
         word(Outcome::CannotRun, "no time is left".to_owned())
     } else {
-        attempt(check, limit).unwrap_or_else(|why| word(Outcome::Failed, why))
+        let mut word = attempt(check, limit).unwrap_or_else(|why| word(Outcome::Failed, why));
+        word.notes.extend(undo::after_check().err());
+        word
     };
     (word, begun.elapsed())
 }
@@ -41,7 +43,7 @@ fn attempt(check: &Check, limit: Duration) -> Result<Word, String> {
     command.args(["check", check.name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A group of its own, so that what it started can be ended with it.
     command.process_group(0);
-    let mut child = command.spawn().map_err(|err| format!("start the check: {err}"))?;
+    let mut child = kit::ends_with_us(&mut command).spawn().map_err(|err| format!("start the check: {err}"))?;
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let (ended, end) = std::sync::mpsc::channel();
     let group = Pid::from_raw(child.id().cast_signed());

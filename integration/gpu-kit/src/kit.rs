@@ -1,5 +1,6 @@
 //! Where the kit lies, and how its programs are started.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,4 +42,10 @@ pub fn program(name: &str) -> Result<Command, String> {
             Ok(command)
         }
     }
+}
+
+/// Has a program end when the thread ends that starts it, however that happens.
+pub fn ends_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec the closure makes one system call and touches no memory.
+    unsafe { command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?)) }
 }

@@ -1,8 +1,9 @@
 //! What the machine is, for the head of the report and as the first checks.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use baton_cuda::Driver;
+use baton_cuda::{Driver, code};
 
 use crate::check::{Notes, Stop, Verdict};
 
@@ -21,7 +22,14 @@ pub fn facts() -> Vec<(&'static str, String)> {
             (false, false) => "none seen",
         };
     let loader = std::env::var("BATON_KIT_LOADER").unwrap_or_else(|_| "the program's own".to_owned());
+    let memory = read("/proc/meminfo").lines().next().unwrap_or_default().to_owned();
+    let processors = std::thread::available_parallelism().map_or(0, usize::from);
+    let date = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     vec![
+        ("Baton", env!("CARGO_PKG_VERSION").to_owned()),
+        ("date", format!("{date} s since 1970")),
+        ("processors", processors.to_string()),
+        ("memory", memory.trim_start_matches("MemTotal:").trim().to_owned()),
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("system", os_name()),
         ("driver", read("/proc/driver/nvidia/version").lines().next().unwrap_or_default().to_owned()),
@@ -59,7 +67,12 @@ pub const DRIVER: &str = "driver";
 
 /// The driver answers, and has the checkpoint API.
 pub fn driver(notes: &mut Notes) -> Verdict {
-    let driver = Driver::open()?;
+    let driver = Driver::open().map_err(|error| match error.code() {
+        Some(code::NO_DEVICE) => {
+            Stop::CannotRun(format!("{error}: there is no card that CUDA may use, or it is in MIG mode and not cut"))
+        }
+        _ => Stop::from(error),
+    })?;
     let version = driver.version()?;
     notes.note(format!("CUDA {}.{}", version / 1000, version % 1000 / 10));
     for card in driver.cards()? {

@@ -22,6 +22,7 @@ mod pack;
 mod report;
 mod root;
 mod runner;
+mod scratch;
 mod stopping;
 mod suite;
 mod target;
@@ -30,37 +31,53 @@ mod undo;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use runner::Wish;
+use runner::{End, Wish};
 
-const USAGE: &str = "usage: baton-gpu-kit run [--out DIR] [--only NAME]... [--mig]
-       baton-gpu-kit list
-       baton-gpu-kit check NAME
+const USAGE: &str = "usage: ./run [--out DIR] [--only NAME]... [--mig]
+
+  --out DIR    where report.txt and report.json go, and what is large for a while (3 GB); the folder of the kit by default
+  --only NAME  this check; may be repeated
+  --mig        an idle card may be switched to MIG mode, or be cut where it is in that mode and whole, for a while
+
+Some checks fill a card for some seconds: no other job should be at work on the machine. The end is 0 where all is well, 1
+where something failed, 2 for a wrong command line, 3 where nothing could be found out.";
+const USAGE_OF_MAKERS: &str = "for those who make the kit: baton-gpu-kit list | check NAME
        baton-gpu-kit pack OUT.tar.gz --bin DIR --root DIR --python LAYER.tar";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        ["run", "--help" | "-h"] => {
+            println!("{USAGE}\n\nThe checks:");
+            list();
+            Ok(End::Good)
+        }
         ["run", rest @ ..] => wish(rest).and_then(runner::run),
         ["list"] => {
-            checks::ALL.iter().for_each(|check| println!("{:28} {}", check.name, check.what));
-            Ok(true)
+            list();
+            Ok(End::Good)
         }
-        ["check", name] => check::run_here(name).map(|()| true),
-        ["bed", names @ ..] => bed::run(names).map(|()| true),
+        ["check", name] => check::run_here(name).map(|()| End::Good),
+        ["bed", names @ ..] => bed::run(names).map(|()| End::Good),
         ["pack", out, "--bin", bin, "--root", root, "--python", python] => {
-            pack::pack(out.as_ref(), bin.as_ref(), root.as_ref(), python.as_ref()).map(|()| true)
+            pack::pack(out.as_ref(), bin.as_ref(), root.as_ref(), python.as_ref()).map(|()| End::Good)
         }
-        _ => Err(USAGE.to_owned()),
+        _ => Err(USAGE_OF_MAKERS.to_owned()),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(End::Good) => ExitCode::SUCCESS,
+        Ok(End::Bad) => ExitCode::FAILURE,
+        Ok(End::Nothing) => ExitCode::from(3),
         Err(why) => {
             eprintln!("baton-gpu-kit: {why}");
             ExitCode::from(2)
         }
     }
+}
+
+fn list() {
+    checks::ALL.iter().for_each(|check| println!("  {:16} {}", check.name, check.what));
 }
 
 fn wish(words: &[&str]) -> Result<Wish, String> {

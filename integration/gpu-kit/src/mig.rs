@@ -1,19 +1,20 @@
 //! A card in MIG mode and instances on it, by `nvidia-smi`, as an operator makes them.
 
 use crate::check::Stop;
-use crate::driver_program::smi;
-use crate::undo::Undo;
+use crate::driver_program::{alone, smi, together};
+use crate::undo;
 
 /// Set where the kit was allowed to switch a card's MIG mode.
 pub const ALLOWED: &str = "BATON_KIT_MIG";
 
-/// A card in MIG mode. What is made on it, and the mode where it was off, is undone when this is dropped.
+/// A card in MIG mode. What is changed of it is undone when the check has ended ([`undo`]).
 #[derive(Debug)]
 pub struct MigCard {
     index: String,
     /// The product's name.
     pub model: String,
-    undo: Undo,
+    /// Whether instances may be made on it: how it was is written down.
+    is_ours: bool,
 }
 
 /// A kind of GPU instance as `mig -lgip` and `-lgipp` tell it.
@@ -43,33 +44,47 @@ pub struct GpuInstance {
 }
 
 impl MigCard {
-    /// The first card in MIG mode; where there is none and it was allowed, the first that goes into it.
+    /// A card in MIG mode to be asked: the first one that is; where there is none and it is allowed, the first that goes
+    /// into that mode.
     pub fn take() -> Result<MigCard, Stop> {
-        let cards = modes()?;
-        let card = |index: &str, model: &str| -> Result<MigCard, Stop> {
-            Ok(MigCard { index: index.to_owned(), model: model.to_owned(), undo: Undo::of_run()? })
-        };
-        if let Some((index, model, _)) = cards.iter().find(|(_, _, mode)| mode == "Enabled") {
-            return card(index, model);
+        let cards = cards()?;
+        if let Some(card) = cards.iter().find(|card| card.mode == "Enabled") {
+            return Ok(MigCard { index: card.index.clone(), model: card.model.clone(), is_ours: false });
         }
-        let Some((index, model, _)) = cards.iter().find(|(_, _, mode)| mode == "Disabled") else {
-            return Err(Stop::CannotRun("no card has MIG".to_owned()));
-        };
-        if std::env::var_os(ALLOWED).is_none() {
-            let why = "no card is in MIG mode; with --mig the kit switches one that is idle, and back";
-            return Err(Stop::CannotRun(why.to_owned()));
+        let cards: Vec<Card> = cards.into_iter().filter(|card| card.is_plain()).collect();
+        if cards.is_empty() {
+            return Err(Stop::CannotRun("no card has MIG, but for those whose mode is about to change".to_owned()));
         }
-        let taken = card(index, model)?;
-        taken.undo.add(&["-i", index, "-mig", "0"])?;
-        let said = smi(&["-i", index, "-mig", "1"])?;
-        match modes()?.into_iter().find(|(other, _, _)| other == index) {
-            Some((_, _, mode)) if mode == "Enabled" => Ok(taken),
-            _ => Err(Stop::CannotRun(format!("card {index} does not go into MIG mode: {}", said.trim()))),
+        allowed("no card is in MIG mode")?;
+        let mut why = Vec::new();
+        for card in cards {
+            undo::before_change(&card.index, false)?;
+            let said = smi(&["-i", &card.index, "-mig", "1"], together);
+            if is_on(&card.index).is_ok_and(|is_on| is_on) {
+                return Ok(MigCard { index: card.index, model: card.model, is_ours: true });
+            }
+            why.push(format!("card {} does not go into MIG mode: {said:?}", card.index));
+            undo::after_check()?;
         }
+        Err(Stop::CannotRun(why.join("; ")))
+    }
+
+    /// The same, to be cut: it has no instances, and those that are made go away with it.
+    pub fn take_whole() -> Result<MigCard, Stop> {
+        let mut card = MigCard::take()?;
+        if !card.is_ours {
+            allowed(&format!("card {} is in MIG mode already", card.index))?;
+            if !card.gpu_instances().is_empty() {
+                return Err(Stop::CannotRun(format!("card {} has instances, which are left alone", card.index)));
+            }
+            undo::before_change(&card.index, true)?;
+            card.is_ours = true;
+        }
+        Ok(card)
     }
 
     fn mig(&self, words: &[&str]) -> Result<String, Stop> {
-        smi(&[&["mig", "-i", &self.index], words].concat())
+        smi(&[&["mig", "-i", &self.index], words].concat(), together)
     }
 
     /// What it can be cut into.
@@ -79,8 +94,7 @@ impl MigCard {
 
     /// The GPU instances that there are.
     pub fn gpu_instances(&self) -> Vec<GpuInstance> {
-        // It fails where there is none.
-        self.mig(&["-lgi"]).map(|text| gpu_instances(&text)).unwrap_or_default()
+        gpu_instances_of(&self.index)
     }
 
     /// Makes a GPU instance, with the compute instance that fills it where one is wanted; `None` where there is no room.
@@ -94,47 +108,85 @@ impl MigCard {
         };
         let made = self.gpu_instances().into_iter().find(|instance| !before.contains(instance));
         let made = made.ok_or_else(|| Stop::Failed(format!("{}\nbut -lgi lists none", said.trim())))?;
-        let id = made.id.to_string();
-        self.undo.add(&self.destroying(&id, "-dgi"))?;
-        if with_compute {
-            self.undo.add(&self.destroying(&id, "-dci"))?;
-        }
         Ok(Some(made))
-    }
-
-    /// The command that destroys a GPU instance, or its compute instances.
-    fn destroying<'a>(&'a self, id: &'a str, verb: &'a str) -> [&'a str; 6] {
-        ["mig", "-i", &self.index, "-gi", id, verb]
     }
 
     /// Destroys one without a compute instance.
     pub fn destroy(&self, instance: &GpuInstance) -> Result<(), Stop> {
-        self.undo.run(&self.destroying(&instance.id.to_string(), "-dgi"))
+        self.mig(&["-gi", &instance.id.to_string(), "-dgi"]).map(drop)
     }
 
-    /// Makes the smallest MIG device; its UUID.
-    pub fn device(&self) -> Result<String, Stop> {
-        let before = devices(&smi(&["-L"])?, &self.index);
+    /// A MIG device of the card: one that is there, else the smallest that can be made, where that is allowed.
+    pub fn with_device() -> Result<(MigCard, String), Stop> {
+        let card = MigCard::take()?;
+        if let Some(uuid) = devices(&smi(&["-L"], together)?, &card.index).into_iter().next() {
+            return Ok((card, uuid));
+        }
+        let card = if card.is_ours { card } else { MigCard::take_whole()? };
         let least = |profile: &&Profile| (profile.multiprocessors, profile.gibibytes.len(), profile.gibibytes.clone());
-        let profiles = self.profiles()?;
+        let profiles = card.profiles()?;
         let smallest = profiles.iter().filter(|profile| !profile.name.contains('+')).min_by_key(least);
         let smallest = smallest.ok_or_else(|| Stop::Failed("it lists no profile".to_owned()))?;
-        if self.make(smallest.id, true)?.is_none() {
-            return Err(Stop::CannotRun(format!("card {} has no room for a {}", self.index, smallest.name)));
+        if card.make(smallest.id, true)?.is_none() {
+            return Err(Stop::CannotRun(format!("card {} has no room for a {}", card.index, smallest.name)));
         }
-        let new = devices(&smi(&["-L"])?, &self.index).into_iter().find(|uuid| !before.contains(uuid));
-        new.ok_or_else(|| Stop::Failed("nvidia-smi -L does not list the new MIG device".to_owned()))
+        let new = devices(&smi(&["-L"], together)?, &card.index).into_iter().next();
+        let new = new.ok_or_else(|| Stop::Failed("nvidia-smi -L does not list the new MIG device".to_owned()))?;
+        Ok((card, new))
     }
 }
 
-/// Index, name and MIG mode of each card.
-fn modes() -> Result<Vec<(String, String, String)>, Stop> {
-    let text = smi(&["--query-gpu=index,name,mig.mode.current", "--format=csv,noheader"])?;
+/// What may only be done where the user has said so.
+fn allowed(but: &str) -> Result<(), Stop> {
+    if std::env::var_os(ALLOWED).is_some() {
+        return Ok(());
+    }
+    Err(Stop::CannotRun(format!("{but}; with --mig the kit makes instances on a card without any, for a while")))
+}
+
+/// A card as `nvidia-smi` lists it.
+#[derive(Debug)]
+struct Card {
+    index: String,
+    model: String,
+    mode: String,
+    pending: String,
+}
+
+impl Card {
+    /// Whether MIG is off and is to stay so.
+    fn is_plain(&self) -> bool {
+        self.mode == "Disabled" && self.pending == "Disabled"
+    }
+}
+
+fn cards() -> Result<Vec<Card>, Stop> {
+    const FIELDS: &str = "--query-gpu=index,name,mig.mode.current,mig.mode.pending";
+    let text = smi(&[FIELDS, "--format=csv,noheader"], alone)?;
     let row = |line: &str| {
         let mut cells = line.split(',').map(|cell| cell.trim().to_owned());
-        Some((cells.next()?, cells.next()?, cells.next()?))
+        Some(Card { index: cells.next()?, model: cells.next()?, mode: cells.next()?, pending: cells.next()? })
     };
     Ok(text.lines().filter_map(row).collect())
+}
+
+/// Whether a card is in MIG mode, and stays so.
+///
+/// # Errors
+/// That the mode is about to change, or that there is no such card.
+pub fn is_on(index: &str) -> Result<bool, Stop> {
+    let card = cards()?.into_iter().find(|card| card.index == index);
+    match card.as_ref().map(|card| (card.mode.as_str(), card.pending.as_str())) {
+        Some(("Enabled", "Enabled")) => Ok(true),
+        Some(("Disabled", "Disabled")) => Ok(false),
+        _ => Err(Stop::CannotRun(format!("{card:?}"))),
+    }
+}
+
+/// The GPU instances of a card.
+pub fn gpu_instances_of(index: &str) -> Vec<GpuInstance> {
+    // It fails where there is none.
+    smi(&["mig", "-i", index, "-lgi"], alone).map(|text| gpu_instances(&text)).unwrap_or_default()
 }
 
 /// From the tables of `mig -lgip` and the lines of `mig -lgipp`.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::check::Stop;
 use crate::driver_program::find;
+use crate::kit::ends_with_us;
 
 /// The daemon's program, which is also its console.
 const PROGRAM: &str = "nvidia-cuda-mps-control";
@@ -25,7 +26,7 @@ impl Daemon {
     pub fn start() -> Result<Daemon, Stop> {
         let folder = tempfile::tempdir().map_err(|err| format!("make a folder: {err}"))?;
         let mut command = in_folder(folder.path())?;
-        let child = command.arg("-f").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = ends_with_us(&mut command).arg("-f").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(|err| Stop::CannotRun(format!("{PROGRAM} does not start: {err}")))?;
         let mut daemon = Daemon { folder, child };
         let end = Instant::now() + READY_DEADLINE;

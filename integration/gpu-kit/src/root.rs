@@ -13,6 +13,8 @@ use nix::sched::{CloneFlags, unshare};
 
 use crate::kit::{IN_BED, OWN_IN_BED};
 
+/// Where the folder of the run is seen in the bed.
+pub const SCRATCH_IN_BED: &str = "/run/baton-gpu-scratch";
 /// What the bed has of its own at the top, or not at all.
 const OWN: &[&str] = &["usr", "run", "var", "tmp", "proc", "sys", "dev", "lost+found", "swapfile"];
 /// What of the machine's /run the driver uses.
@@ -56,6 +58,10 @@ pub fn enter(kit: &Path, scratch: &Path, loader: &Path, libraries: &Path) -> Res
     let staging = scratch.join("staging");
     make(&staging)?;
     take_over(&staging, &root.join("var/lib/baton"))?;
+    let here = root.join(SCRATCH_IN_BED.trim_start_matches('/'));
+    make(&here)?;
+    // Without what is mounted below, which is the bed.
+    attach(Some(scratch), &here, None, MsFlags::MS_BIND, "")?;
     take_over(kit, &root.join(IN_BED.trim_start_matches('/')))?;
     let own = root.join(OWN_IN_BED.trim_start_matches('/'));
     make(&own)?;
@@ -69,7 +75,7 @@ pub fn enter(kit: &Path, scratch: &Path, loader: &Path, libraries: &Path) -> Res
 }
 
 /// Where a path of the kit, or of the machine, is in the bed.
-pub fn in_bed(kit: &Path, path: &Path) -> PathBuf {
+fn in_bed(kit: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(kit).map_or_else(|_| path.to_owned(), |below| Path::new(IN_BED).join(below))
 }
 

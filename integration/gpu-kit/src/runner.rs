@@ -2,15 +2,16 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::bed::{self, Line};
+use crate::bed::Line;
 use crate::check::{Check, Outcome, Place, Word};
 use crate::report::{Entry, Report};
+use crate::scratch::Scratch;
 use crate::stopping::{self, Running};
-use crate::{checks, child, kit, machine, undo};
+use crate::{checks, child, kit, machine};
 
 /// For everything, with what it takes to end: eight minutes are promised.
 const TIME: Duration = Duration::from_secs(450);
@@ -26,21 +27,32 @@ pub struct Wish {
     pub mig: bool,
 }
 
-/// Runs checks; whether none failed.
-pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Something was found out, and nothing failed.
+    Good,
+    /// A check failed, something is left, or the run was stopped.
+    Bad,
+    /// Nothing could be found out here.
+    Nothing,
+}
+
+/// Runs checks and writes the reports.
+pub fn run(Wish { out, only, mig }: Wish) -> Result<End, String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err("it needs to be run as root".to_owned());
+    }
     let only = only.as_slice();
     stopping::on_signals()?;
     let begun = Instant::now();
     let kit = kit::folder()?;
-    let out = out.unwrap_or_else(|| kit.clone());
+    let out = out.unwrap_or(kit);
     std::fs::create_dir_all(&out).map_err(|err| format!("make {}: {err}", out.display()))?;
-    let id = unique()?;
-    let scratch = kit.join(format!("scratch-{id}"));
-    std::fs::create_dir_all(&scratch).map_err(|err| format!("make {}: {err}", scratch.display()))?;
+    let out = out.canonicalize().map_err(|err| format!("find {}: {err}", out.display()))?;
+    let scratch = Scratch::make(&out)?;
     // SAFETY: this process has one thread.
     unsafe {
-        std::env::set_var("BATON_KIT_ID", &id);
-        std::env::set_var("BATON_KIT_SCRATCH", &scratch);
         if mig {
             std::env::set_var(crate::mig::ALLOWED, "1");
         } else {
@@ -74,16 +86,18 @@ pub fn run(Wish { out, only, mig }: Wish) -> Result<bool, String> {
     } else if !suite.is_empty() {
         in_bed(&suite, TIME.saturating_sub(begun.elapsed()), &mut add);
     }
-    let mut left: Vec<String> = bed::clear().err().into_iter().collect();
-    left.extend(undo::left_over(&scratch));
-    left.extend(remove(&scratch).err());
+    let left = scratch.clear();
     let report = Report { machine: machine::facts(), checks: entries, seconds: begun.elapsed().as_secs_f64(), left };
     report.write(&out)?;
     let (passed, failed) = (report.count(Outcome::Passed), report.count(Outcome::Failed));
     say(&format!("{passed} passed, {failed} failed, {} cannot run here", report.count(Outcome::CannotRun)));
     report.left.iter().for_each(|left| say(&format!("LEFT BEHIND {left}")));
     say(&format!("see {}", out.join("report.txt").display()));
-    Ok(failed == 0 && report.left.is_empty() && !stopping::stopped())
+    Ok(match (failed == 0 && report.left.is_empty() && !stopping::stopped(), passed) {
+        (false, _) => End::Bad,
+        (true, 0) => End::Nothing,
+        (true, _) => End::Good,
+    })
 }
 
 /// Whether or not anybody reads on: there is the report.
@@ -91,20 +105,9 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Names this run among all on the machine, those in other pid namespaces too: cgroups and a folder are called after it.
-fn unique() -> Result<String, String> {
-    const FILE: &str = "/proc/sys/kernel/random/uuid";
-    let uuid = std::fs::read_to_string(FILE).map_err(|err| format!("read {FILE}: {err}"))?;
-    Ok(uuid.chars().take_while(|digit| digit.is_ascii_hexdigit()).collect())
-}
-
 /// For what is not tried where no driver answers.
 fn no_driver() -> Word {
     child::word(Outcome::CannotRun, "the driver does not answer, or has no checkpoint API".to_owned())
-}
-
-fn remove(scratch: &Path) -> Result<(), String> {
-    std::fs::remove_dir_all(scratch).map_err(|err| format!("{}: {err}", scratch.display()))
 }
 
 /// Runs checks in the bed. Those that it does not get to are told as such.
@@ -123,7 +126,7 @@ fn in_bed(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry))
 
 fn lie_down(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry)) -> Result<usize, (usize, String)> {
     let start = || -> Result<_, String> {
-        kit::program("baton-gpu-kit")?
+        kit::ends_with_us(&mut kit::program("baton-gpu-kit")?)
             .arg("bed")
             .args(suite.iter().map(|check| check.name))
             .env("BATON_KIT_SECONDS", left.as_secs().to_string())

@@ -28,7 +28,7 @@ impl Target {
     pub fn start_with(words: &[&str], environment: &[(&str, &str)]) -> Result<Target, String> {
         let folder = tempfile::tempdir().map_err(|err| format!("make a folder: {err}"))?;
         let socket = folder.path().join("socket");
-        let child = kit::program("baton-workload")?
+        let child = kit::ends_with_us(&mut kit::program("baton-workload")?)
             .args(words)
             .arg("--socket")
             .arg(&socket)

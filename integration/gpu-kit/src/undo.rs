@@ -1,76 +1,78 @@
-//! What was changed on the machine's cards, and how it is changed back: written down when it is done, so that it is also
-//! changed back where the check that did it was ended.
+//! A card that a check changes, and how it was: written down before anything is changed. Whoever has started the check
+//! makes the card what it was, once the check has ended, however it has; else the end of the run, else the next run.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::check::Stop;
-use crate::driver_program::smi;
+use crate::driver_program::{alone, smi};
+use crate::mig;
 
 /// Its name in the folder of a run.
-const FILE: &str = "undo";
+const FILE: &str = "changed-card";
+/// Longest wait until a card is as it was: what has used it may still be ending.
+const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The commands of `nvidia-smi` that change back what a check has changed; run, the last first, when dropped.
-#[derive(Debug)]
-pub struct Undo {
-    file: PathBuf,
+/// Writes down, before it is changed, that this card has no instances and whether it is in MIG mode.
+///
+/// # Errors
+/// That it cannot be written down: then nothing may be changed.
+pub fn before_change(card: &str, was_on: bool) -> Result<(), String> {
+    let file = file()?;
+    let text = format!("{card} {}", if was_on { "on" } else { "off" });
+    fs::write(&file, text).map_err(|err| format!("write {}: {err}", file.display()))
 }
 
-impl Undo {
-    /// Of the run that this check belongs to.
-    pub fn of_run() -> Result<Undo, String> {
-        let folder = std::env::var_os("BATON_KIT_SCRATCH").ok_or("BATON_KIT_SCRATCH is not set")?;
-        Ok(Undo { file: Path::new(&folder).join(FILE) })
-    }
-
-    /// Adds a command; each of its words is one without white space.
-    pub fn add(&self, words: &[&str]) -> Result<(), String> {
-        let open = OpenOptions::new().create(true).append(true).open(&self.file);
-        let written = open.and_then(|mut file| writeln!(file, "{}", words.join(" ")));
-        written.map_err(|err| format!("write {}: {err}", self.file.display()))
-    }
-
-    /// Runs one of the commands now, so that it is no longer left to be run.
-    pub fn run(&self, words: &[&str]) -> Result<(), Stop> {
-        smi(words)?;
-        let failed = |err: std::io::Error| format!("change {}: {err}", self.file.display());
-        let text = fs::read_to_string(&self.file).map_err(failed)?;
-        let line = words.join(" ");
-        let others: String = text.lines().filter(|other| *other != line).map(|other| format!("{other}\n")).collect();
-        fs::write(&self.file, others).map_err(failed)?;
-        Ok(())
-    }
+/// Makes what the check that has just ended has left changed as it was, if it has.
+///
+/// # Errors
+/// What could not be done, and what to type.
+pub fn after_check() -> Result<(), String> {
+    undo(&file()?)
 }
 
-impl Drop for Undo {
-    fn drop(&mut self) {
-        for why in undo(&self.file) {
-            eprintln!("{why}");
-        }
-    }
-}
-
-/// Changes back what is left of the checks of a run that has its files in `scratch`; what could not be.
-pub fn left_over(scratch: &Path) -> Vec<String> {
+/// The same for a run that has its files in `scratch`.
+///
+/// # Errors
+/// As [`after_check`].
+pub fn after_run(scratch: &Path) -> Result<(), String> {
     undo(&scratch.join(FILE))
 }
 
-/// Runs the commands of a file, the last first. Those that fail are kept, for the next who comes.
-fn undo(file: &Path) -> Vec<String> {
+fn file() -> Result<PathBuf, String> {
+    let folder = std::env::var_os("BATON_KIT_SCRATCH").ok_or("BATON_KIT_SCRATCH is not set")?;
+    Ok(Path::new(&folder).join(FILE))
+}
+
+fn undo(file: &Path) -> Result<(), String> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(err) if err.kind() == ErrorKind::NotFound => return Vec::new(),
-        Err(err) => return vec![format!("read {}: {err}", file.display())],
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(err) => return Err(format!("read {}: {err}", file.display())),
     };
-    let (mut kept, mut failed) = (Vec::new(), Vec::new());
-    for line in text.lines().rev() {
-        if let Err(Stop::Failed(why) | Stop::CannotRun(why)) = smi(&line.split_whitespace().collect::<Vec<_>>()) {
-            kept.insert(0, format!("{line}\n"));
-            failed.push(why);
+    let (card, was_on) = (text.split(' ').next().unwrap_or_default(), text.ends_with("on"));
+    let end = Instant::now() + DEADLINE;
+    loop {
+        // Each is refused where there is nothing to do; what counts is how the card is then.
+        for words in [&["mig", "-i", card, "-dci"][..], &["mig", "-i", card, "-dgi"]] {
+            let _ = smi(words, alone);
+        }
+        let mode = if was_on { Ok(String::new()) } else { smi(&["-i", card, "-mig", "0"], alone) };
+        match mig::is_on(card) {
+            Ok(is_on) if is_on == was_on && mig::gpu_instances_of(card).is_empty() => {
+                return fs::remove_file(file).map_err(|err| format!("remove {}: {err}", file.display()));
+            }
+            _ if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+            is => {
+                let said = match mode {
+                    Ok(said) | Err(Stop::Failed(said) | Stop::CannotRun(said)) => said,
+                };
+                let todo = format!("`nvidia-smi mig -i {card} -dci; nvidia-smi mig -i {card} -dgi");
+                let todo = if was_on { format!("{todo}`") } else { format!("{todo}; nvidia-smi -i {card} -mig 0`") };
+                return Err(format!("card {card} is not as it was ({is:?}, {}): {todo}", said.trim()));
+            }
         }
     }
-    let written = if kept.is_empty() { fs::remove_file(file) } else { fs::write(file, kept.concat()) };
-    failed.extend(written.err().map(|err| format!("write {}: {err}", file.display())));
-    failed
 }

@@ -8,8 +8,15 @@ use crate::asked::Asked;
 use crate::check::{Notes, Stop, Verdict, demand};
 use crate::target::Target;
 
+/// The first driver that takes a map, 580 (cuda-checkpoint's README).
+const CUDA_MINIMUM: i32 = 13000;
+
 /// Each card and itself.
 fn identity_of(driver: &'static Driver) -> Result<Vec<Pair>, Stop> {
+    let version = driver.version()?;
+    if version < CUDA_MINIMUM {
+        return Err(Stop::CannotRun(format!("CUDA {version} takes no map; {CUDA_MINIMUM} and newer do")));
+    }
     let uuids = driver.cards()?.into_iter().map(|card| card.uuid_bytes()).collect::<Result<Vec<_>, _>>()?;
     Ok(uuids.into_iter().map(|uuid| (uuid, uuid)).collect())
 }

@@ -56,11 +56,8 @@ pub fn tables(notes: &mut Notes) -> Verdict {
 /// Where the driver puts instances when it may choose, and what they are called: one of each kind, from the smallest on
 /// and from the largest on.
 pub fn places(notes: &mut Notes) -> Verdict {
-    let card = MigCard::take()?;
+    let card = MigCard::take_whole()?;
     let table = table_of(&card)?;
-    if !card.gpu_instances().is_empty() {
-        return Err(Stop::CannotRun("the card has instances already".to_owned()));
-    }
     let mut profiles: Vec<_> = table.profiles.iter().collect();
     profiles.sort_by_key(|profile| (profile.size, profile.id));
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -88,16 +85,15 @@ pub fn places(notes: &mut Notes) -> Verdict {
     demand(theirs == ours, || format!("the simulation has {}", ours.join("; ")))
 }
 
-/// A process on the smallest device.
-fn on_device(card: &MigCard) -> Result<(Target, String), Stop> {
-    let uuid = card.device()?;
-    Ok((Target::start_with(&["hold", "64M"], &[("CUDA_VISIBLE_DEVICES", uuid.as_str())])?, uuid))
+/// A process on a MIG device, the card, and the device's UUID.
+fn on_device() -> Result<(Target, MigCard, String), Stop> {
+    let (card, uuid) = MigCard::with_device()?;
+    Ok((Target::start_with(&["hold", "64M"], &[("CUDA_VISIBLE_DEVICES", uuid.as_str())])?, card, uuid))
 }
 
 /// A process on an instance.
 pub fn device(notes: &mut Notes) -> Verdict {
-    let card = MigCard::take()?;
-    let (target, uuid) = on_device(&card)?;
+    let (target, card, uuid) = on_device()?;
     let seen = target.goes_on()?.gpu().to_owned();
     notes.note(format!("{uuid} of a {}", card.model));
     let bare = |uuid: &str| uuid.trim_start_matches("MIG-").trim_start_matches("GPU-").to_owned();
@@ -106,9 +102,8 @@ pub fn device(notes: &mut Notes) -> Verdict {
 
 /// The same, and a checkpoint.
 pub fn checkpoint(notes: &mut Notes) -> Verdict {
+    let (target, _card, _) = on_device()?;
     let driver = Driver::open()?;
-    let card = MigCard::take()?;
-    let (target, _) = on_device(&card)?;
     timed(notes, "lock", || driver.lock_process(target.pid(), super::LOCK_MS))?;
     checkpoint_is_refused(notes, driver, &target, code::OUT_OF_MEMORY)
 }

@@ -93,8 +93,7 @@ pub fn restore_no_room(notes: &mut Notes) -> Verdict {
 
 /// A request for a MIG device, which this Baton does not give.
 pub fn mig_refused(notes: &mut Notes) -> Verdict {
-    let card = MigCard::take()?;
-    let uuid = card.device()?;
+    let (_card, uuid) = MigCard::with_device()?;
     match Container::start("mig", &uuid, &["hold", "8M"]) {
         Ok(_) => Err(Stop::Failed(format!("a container was started on {uuid}"))),
         Err(why) => {

@@ -8,6 +8,8 @@ pub mod code {
     pub const INVALID_VALUE: i32 = 1;
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     pub const OUT_OF_MEMORY: i32 = 2;
+    /// `CUDA_ERROR_NO_DEVICE`.
+    pub const NO_DEVICE: i32 = 100;
     /// `CUDA_ERROR_NOT_INITIALIZED`.
     pub const NOT_INITIALIZED: i32 = 3;
     /// `CUDA_ERROR_OPERATING_SYSTEM`.
