@@ -32,11 +32,16 @@ pub fn facts() -> Vec<(&'static str, String)> {
         ("memory", memory.trim_start_matches("MemTotal:").trim().to_owned()),
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("system", os_name()),
-        ("driver", read("/proc/driver/nvidia/version").lines().next().unwrap_or_default().to_owned()),
+        ("driver", driver_version()),
         ("cgroups", cgroups.to_owned()),
         ("loader", loader),
         ("capabilities", capabilities.unwrap_or_default().trim().to_owned()),
     ]
+}
+
+fn driver_version() -> String {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    text.lines().next().unwrap_or("none is loaded").to_owned()
 }
 
 fn os_name() -> String {

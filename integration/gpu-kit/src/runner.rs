@@ -152,5 +152,6 @@ fn lie_down(suite: &[&'static Check], left: Duration, add: &mut impl FnMut(Entry
     if ended.status.success() {
         return Ok(done);
     }
-    Err((done, child::tail(&String::from_utf8_lossy(&ended.stderr))))
+    let said = child::tail(&String::from_utf8_lossy(&ended.stderr));
+    Err((done, if said.is_empty() { format!("it ended with {}", ended.status) } else { said }))
 }

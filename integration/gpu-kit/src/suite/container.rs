@@ -1,12 +1,13 @@
 //! A container of the suite.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::asked::{Asked, Status};
-use crate::bed;
 use crate::check::Notes;
+use crate::{bed, child};
 
 /// The image in the kit.
 const IMAGE: &str = "localhost/baton/counter:1";
@@ -71,9 +72,15 @@ impl Container {
 
     fn run(job: Job, id: &str, words: &[&str]) -> Result<Container, String> {
         let container = Container { id: id.to_owned(), program: job.program };
-        ok(&[&["ctr", "run", "-d", "--runtime", RUNTIME], words].concat())
+        let log = format!("file://{}", container.log().display());
+        ok(&[&["ctr", "run", "-d", "--runtime", RUNTIME, "--log-uri", &log], words].concat())
             .map_err(|why| format!("{why}\ncontainerd said: {}", bed::errors()))?;
         Ok(container)
+    }
+
+    /// Where what it prints goes.
+    fn log(&self) -> PathBuf {
+        Path::new("/var/log").join(format!("{}.log", self.id))
     }
 
     /// Its id.
@@ -91,6 +98,10 @@ impl Container {
                 Ok(said) if said.is_empty() => return Err(format!("{} prints nothing", command.join(" "))),
                 // A save has paused it for a moment.
                 Err(why) if (why.contains("`Paused`") || why.ends_with(": ")) && Instant::now() < end => {}
+                Err(why) => {
+                    let printed = std::fs::read_to_string(self.log()).unwrap_or_default();
+                    return Err(format!("{why}\nit printed: {}", child::tail(&printed)));
+                }
                 done => return done,
             }
         }
