@@ -6,6 +6,7 @@ use baton_fault::Code;
 use baton_tests::image::{self, MANIFEST, PAGES, STATE, descriptor};
 use baton_tests::job::{IMAGE, RUNTIME};
 use baton_tests::machine::{BIN, Machine};
+use baton_tests::until::until;
 use serde_json::json;
 
 #[test]
@@ -100,7 +101,8 @@ fn what_runs_is_ended_by_force_though_its_state_cannot_be_read() {
         || node.ok(&["sh", "-c", "baton --root /run/bad create --bundle /tmp/b job >/tmp/said 2>&1 </dev/null"]);
     create();
     node.ok(&[&root[..], &["start", "job"]].concat());
-    assert!(node.find_process(|command| command == "sleep 1234").is_some());
+    // Start gives the word; the program takes the process over after that.
+    until("the program runs", || node.find_process(|command| command == "sleep 1234"));
     node.write("/run/bad/job/state.json", "{\"half");
     let refused = node.refused(&[&root[..], &["state", "job"]].concat(), Code::Engine);
     assert!(refused.contains("/run/bad/job/state.json"), "{refused}");
