@@ -107,8 +107,7 @@ impl MigCard {
             Err(why) => return Err(why),
         };
         let made = self.gpu_instances().into_iter().find(|instance| !before.contains(instance));
-        let made = made.ok_or_else(|| Stop::Failed(format!("{}\nbut -lgi lists none", said.trim())))?;
-        Ok(Some(made))
+        made.map(Some).ok_or_else(|| Stop::Failed(format!("{}\nbut -lgi lists none", said.trim())))
     }
 
     /// Destroys one without a compute instance.
@@ -116,10 +115,15 @@ impl MigCard {
         self.mig(&["-gi", &instance.id.to_string(), "-dgi"]).map(drop)
     }
 
+    /// Its first MIG device.
+    fn first_device(&self) -> Result<Option<String>, Stop> {
+        Ok(devices(&smi(&["-L"], together)?, &self.index).into_iter().next())
+    }
+
     /// A MIG device of the card: one that is there, else the smallest that can be made, where that is allowed.
     pub fn with_device() -> Result<(MigCard, String), Stop> {
         let card = MigCard::take()?;
-        if let Some(uuid) = devices(&smi(&["-L"], together)?, &card.index).into_iter().next() {
+        if let Some(uuid) = card.first_device()? {
             return Ok((card, uuid));
         }
         let card = if card.is_ours { card } else { MigCard::take_whole()? };
@@ -130,8 +134,9 @@ impl MigCard {
         if card.make(smallest.id, true)?.is_none() {
             return Err(Stop::CannotRun(format!("card {} has no room for a {}", card.index, smallest.name)));
         }
-        let new = devices(&smi(&["-L"], together)?, &card.index).into_iter().next();
-        let new = new.ok_or_else(|| Stop::Failed("nvidia-smi -L does not list the new MIG device".to_owned()))?;
+        let new = card
+            .first_device()?
+            .ok_or_else(|| Stop::Failed("nvidia-smi -L does not list the new MIG device".to_owned()))?;
         Ok((card, new))
     }
 }

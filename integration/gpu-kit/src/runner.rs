@@ -80,9 +80,6 @@ pub fn run(Wish { out, only, mig }: Wish) -> Result<End, String> {
     let suite: Vec<&'static Check> = chosen(Place::Bed).collect();
     if !driver {
         suite.iter().for_each(|check| add(Entry::of(check, no_driver(), 0.0)));
-    } else if stopping::stopped() {
-        let word = || child::word(Outcome::CannotRun, stopping::WHY.to_owned());
-        suite.iter().for_each(|check| add(Entry::of(check, word(), 0.0)));
     } else if !suite.is_empty() {
         in_bed(&suite, TIME.saturating_sub(begun.elapsed()), &mut add);
     }

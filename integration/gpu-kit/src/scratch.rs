@@ -22,9 +22,7 @@ const MISLEADING: &[&str] = &[
 #[derive(Debug)]
 pub struct Scratch {
     /// On the disk where the reports go, for what is large.
-    pub folder: PathBuf,
-    /// For sockets, whose paths have to be short.
-    short: PathBuf,
+    folder: PathBuf,
     id: String,
     _alone: UnixListener,
 }
@@ -42,8 +40,7 @@ impl Scratch {
         let id = unique()?;
         let folder = out.join(format!("{PREFIX}{id}"));
         fs::create_dir_all(&folder).map_err(|err| format!("make {}: {err}", folder.display()))?;
-        let places = ["/tmp", "/run", "/dev/shm"].map(|place| Path::new(place).join(format!("baton-gpu-kit-{id}")));
-        let short = places.into_iter().find(|place| fs::create_dir(place).is_ok());
+        let short = short_places(&id).into_iter().find(|place| fs::create_dir(place).is_ok());
         let short = short.ok_or_else(|| "none of /tmp, /run and /dev/shm can be written".to_owned())?;
         // SAFETY: this process has one thread.
         unsafe {
@@ -54,21 +51,26 @@ impl Scratch {
             std::env::set_var("BATON_KIT_ID", &id);
             std::env::set_var("BATON_KIT_SCRATCH", &folder);
         }
-        Ok(Scratch { folder, short, id, _alone: alone })
+        Ok(Scratch { folder, id, _alone: alone })
     }
 
     /// Ends what the run has left and removes its files; what could not be.
     pub fn clear(self) -> Vec<String> {
-        clear(&self.id, &self.folder, &self.short)
+        clear(&self.id, &self.folder)
     }
 }
 
+/// Where a run may have its folder for sockets, whose paths have to be short: in the first of these that can be written.
+fn short_places(id: &str) -> [PathBuf; 3] {
+    ["/tmp", "/run", "/dev/shm"].map(|place| Path::new(place).join(format!("baton-gpu-kit-{id}")))
+}
+
 /// Cards that are not as they were keep the folder, so that the next run tries again.
-fn clear(id: &str, folder: &Path, short: &Path) -> Vec<String> {
+fn clear(id: &str, folder: &Path) -> Vec<String> {
     let mut left: Vec<String> = bed::clear(id).err().into_iter().collect();
     let undone = undo::after_run(folder);
     let remove = |folder: &Path| fs::remove_dir_all(folder).map_err(|err| format!("{}: {err}", folder.display()));
-    left.extend(remove(short).err());
+    left.extend(short_places(id).iter().filter(|short| short.exists()).filter_map(|short| remove(short).err()));
     left.extend(undone.and_then(|()| remove(folder)).err());
     left
 }
@@ -78,9 +80,7 @@ fn clear_earlier(out: &Path) -> Result<(), String> {
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        let short = Path::new("/tmp").join(format!("baton-gpu-kit-{id}"));
-        let _ = fs::create_dir_all(&short);
-        let left = clear(id, &entry.path(), &short);
+        let left = clear(id, &entry.path());
         if !left.is_empty() {
             return Err(format!("an earlier run has left something that cannot be cleared: {}", left.join("; ")));
         }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use crate::codes::{Code, Outcome};
 use crate::driver::Parts;
 
-/// `CU_MEM_ALLOCATION_TYPE_PINNED`, the only type there is.
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`, the only type that is to be had here (CUDA 13.0 has added managed memory).
 const PINNED: u32 = 1;
 
 /// `CU_MEM_LOCATION_TYPE_DEVICE` and `_HOST_NUMA`.
